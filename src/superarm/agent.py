@@ -1,0 +1,61 @@
+"""An agent is a belief, a policy and an oracle: the four steps of a round it takes itself."""
+
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from superarm.arms import Round, SuperArm
+from superarm.arrays import Vector, as_vector
+from superarm.errors import InfeasibleError
+from superarm.protocols import Belief, FeasibleSet, IndexPolicy, Oracle, Posterior
+
+P = TypeVar("P", bound=Posterior)
+S_contra = TypeVar("S_contra", bound=FeasibleSet, contravariant=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Agent(Generic[P, S_contra]):
+    """A value: `learn` returns a new agent and leaves this one as it was.
+
+    The type checker accepts the three parts only if the belief's posterior offers what the policy
+    needs (`superarm.policies.JointThompson` wants joint draws).
+    """
+
+    belief: Belief[P]
+    policy: IndexPolicy[P]
+    oracle: Oracle[S_contra]
+
+    def decide(self, available: Round[S_contra], rng: np.random.Generator) -> SuperArm:
+        """Choose a super arm: `indices`, then `select`."""
+        return self.select(available, self.indices(available, rng))
+
+    def indices(self, available: Round[S_contra], rng: np.random.Generator) -> Vector:
+        """Return the indices U_t of the available arms, shape (n,) (GetBaseArmIndices)."""
+        posterior = self.belief.posterior(available.arms)
+        return self.policy.indices(available.t, posterior, rng)
+
+    def select(self, available: Round[S_contra], indices: Vector) -> SuperArm:
+        """Return the super arm of greatest summed index (SelectOptimalSuperArm)."""
+        weights = as_vector("indices", indices, len(available.arms))
+        super_arm = available.checked_super_arm(self.oracle.select(available.feasible, weights))
+        if not available.feasible.contains(super_arm):
+            msg = (
+                f"{type(self.oracle).__name__} chose {super_arm.tolist()} in round {available.t}, "
+                f"which {type(available.feasible).__name__} does not contain"
+            )
+            raise InfeasibleError(msg)
+        return super_arm
+
+    def learn(
+        self, available: Round[S_contra], super_arm: ArrayLike, rewards: ArrayLike
+    ) -> "Agent[P, S_contra]":
+        """Return the agent that has seen these rewards (UpdateParameters).
+
+        Feedback may come late, in any order and for a part of the super arm only: pass the round
+        it belongs to and the positions it speaks of.
+        """
+        played = available.checked_super_arm(super_arm)
+        seen = available.checked_rewards(played, rewards)
+        return replace(self, belief=self.belief.condition(available.arms.take(played), seen))

@@ -1,0 +1,108 @@
+"""The array types of the whole library, and the checks where arrays enter it.
+
+Fixed letters in docstrings: ``n`` available arms, ``k`` chosen arms, ``d`` context features,
+``D`` distinct arms seen so far.
+"""
+
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+Vector: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
+Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Rows: TypeAlias = np.ndarray[tuple[int], np.dtype[np.intp]]
+Pairs: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.intp]]
+
+_MATRIX_AXES = 2
+_Array = TypeVar("_Array", bound=np.ndarray[tuple[int, ...], np.dtype[np.generic]])
+
+
+def as_vector(name: str, values: ArrayLike, length: int | None = None) -> Vector:
+    """Return a read-only copy of finite numbers with one axis, or say what is wrong with them."""
+    array = _as_floats(name, values)
+    if array.ndim != 1:
+        msg = f"{name} must have one axis, got shape {array.shape}"
+        raise ValueError(msg)
+    if length is not None and array.size != length:
+        msg = f"{name} must have length {length}, got {array.size}"
+        raise ValueError(msg)
+    return frozen(array)
+
+
+def as_matrix(name: str, values: ArrayLike) -> Matrix:
+    """Return a read-only copy of finite numbers with two axes, or say what is wrong with them."""
+    array = _as_floats(name, values)
+    if array.ndim != _MATRIX_AXES:
+        msg = f"{name} must have two axes (one row per arm), got shape {array.shape}"
+        raise ValueError(msg)
+    return frozen(array)
+
+
+def as_rows(name: str, values: ArrayLike) -> Rows:
+    """Return a read-only copy of integers with one axis, or say what is wrong with them."""
+    array = _as_integers(name, values)
+    if array.ndim != 1:
+        msg = f"{name} must have one axis, got shape {array.shape}"
+        raise ValueError(msg)
+    return frozen(array)
+
+
+def as_pairs(name: str, values: ArrayLike, n_left: int, n_right: int) -> Pairs:
+    """Return a read-only (m, 2) copy of integers inside ``[0, n_left) x [0, n_right)``."""
+    array = _as_integers(name, values)
+    if array.size == 0:
+        array = array.reshape(0, 2)
+    if array.ndim != _MATRIX_AXES or array.shape[1] != 2:  # noqa: PLR2004 - a pair has two entries
+        msg = f"{name} must be pairs, shape (m, 2), got shape {array.shape}"
+        raise ValueError(msg)
+    outside = (array < 0).any(axis=1) | (array >= np.array([n_left, n_right])).any(axis=1)
+    if outside.any():
+        where = int(np.flatnonzero(outside)[0])
+        msg = (
+            f"{name}[{where}] = {tuple(array[where].tolist())} is outside "
+            f"[0, {n_left}) x [0, {n_right})"
+        )
+        raise ValueError(msg)
+    return frozen(array)
+
+
+def as_per_arm(name: str, values: ArrayLike, length: int) -> Vector:
+    """Return one number per arm: a scalar is repeated, a vector must have the right length."""
+    if np.ndim(values) == 0:
+        values = np.full(length, np.asarray(values, dtype=np.float64))
+    return as_vector(name, values, length)
+
+
+def require_positive(name: str, values: ArrayLike) -> None:
+    """Raise unless every number is finite and above zero."""
+    array = np.asarray(values, dtype=np.float64)
+    bad = ~(np.isfinite(array) & (array > 0))
+    if bad.any():
+        first = float(array[bad].flat[0])
+        msg = f"{name} must be positive and finite, got {first}"
+        raise ValueError(msg)
+
+
+def frozen(array: _Array) -> _Array:
+    """Forbid writing to an array and return it."""
+    array.setflags(write=False)
+    return array
+
+
+def _as_floats(name: str, values: ArrayLike) -> np.ndarray[Any, np.dtype[np.float64]]:
+    array = np.array(values, dtype=np.float64)
+    bad = ~np.isfinite(array)
+    if bad.any():
+        where = np.argwhere(bad)[0].tolist()
+        msg = f"{name} must be finite, got {array[bad].flat[0]} at position {where}"
+        raise ValueError(msg)
+    return array
+
+
+def _as_integers(name: str, values: ArrayLike) -> np.ndarray[Any, np.dtype[np.intp]]:
+    given = np.asarray(values)
+    if given.size and given.dtype.kind not in "iu":
+        msg = f"{name} must be integers, got {given.dtype}"
+        raise ValueError(msg)
+    return np.array(given, dtype=np.intp)

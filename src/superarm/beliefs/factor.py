@@ -1,0 +1,123 @@
+r"""The Cholesky factor behind exact beliefs, cheap to extend when rewards arrive.
+
+Wanted is :math:`(K + N)^{-1}` for the Gram matrix :math:`K` of the D distinct arms seen and
+:math:`N = \mathrm{diag}(\varsigma^2 / \mathrm{count})`. Every round changes some counts, so that a
+plain factor would have to be made anew, at a cost of :math:`D^3/3`. Instead the observations since
+the last full factorisation stand as j extra rows beside it, merged among themselves:
+
+.. math::
+    \begin{pmatrix} K_{BB} + N_B & K_{BJ} \\ K_{JB} & K_{JJ} + N_J \end{pmatrix}
+    = \begin{pmatrix} L & \\ A & C \end{pmatrix}
+      \begin{pmatrix} L & \\ A & C \end{pmatrix}^T .
+
+An arm may stand in both parts; since merged and unmerged observations give the same posterior,
+the inverse of this matrix, summed over the rows of each arm, *is* :math:`(K + N)^{-1}`. When j
+reaches a quarter of D everything is factorised again, so that a round costs
+:math:`O(D^2 k)` on average.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
+
+from superarm.arrays import Matrix, Rows, Vector
+from superarm.errors import NumericalError
+
+Gram: TypeAlias = Callable[[Rows, Rows], Matrix]
+"""Prior covariances of distinct arms, by their slots."""
+
+_FEWEST_EXTRA = 64
+_EXTRA_SHARE = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """The factor as a value: `extended` returns a new one and shares what did not change."""
+
+    core: Matrix = field(default_factory=lambda: np.empty((0, 0)))
+    border: Matrix = field(default_factory=lambda: np.empty((0, 0)))
+    schur: Matrix = field(default_factory=lambda: np.empty((0, 0)))
+    corner: Matrix = field(default_factory=lambda: np.empty((0, 0)))
+    extra: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    extra_precision: Vector = field(default_factory=lambda: np.empty(0))
+
+    def extended(self, slots: Rows, precision: Vector, total: Vector, gram: Gram) -> "Factor":
+        """Return the factor after more observations.
+
+        Args:
+            slots: the distinct arms observed now.
+            precision: count / noise variance of these new observations.
+            total: count / noise variance of all observations of all D arms, the new ones included.
+            gram: prior covariances between slots.
+        """
+        fresh = slots[~np.isin(slots, self.extra)]
+        if self.extra.size + fresh.size > max(_FEWEST_EXTRA, _EXTRA_SHARE * total.size):
+            everything = np.arange(total.size)
+            core = checked_cholesky(gram(everything, everything), 1.0 / total)
+            return Factor(core, border=np.empty((0, total.size)))
+        grown = self._with_extra(fresh, gram)
+        added = grown.extra_precision.copy()
+        added[_places(grown.extra, slots)] += precision
+        corner = checked_cholesky(grown.schur, 1.0 / added)
+        return Factor(self.core, grown.border, grown.schur, corner, grown.extra, added)
+
+    def half_solve(self, right: Matrix) -> Matrix:
+        r"""Return :math:`M` with :math:`M^T M = R^T (K + N)^{-1} R` for R of shape (D, m)."""
+        above = _solve_lower(self.core, right[: self.core.shape[0]])
+        below = _solve_lower(self.corner, right[self.extra] - self.border @ above)
+        return np.concatenate([above, below])
+
+    def solve(self, right: Matrix) -> Matrix:
+        r"""Return :math:`(K + N)^{-1} R` for R of shape (D, m)."""
+        size = self.core.shape[0]
+        half = self.half_solve(right)
+        below = _solve_lower(self.corner, half[size:], transposed=True)
+        above = _solve_lower(self.core, half[:size] - self.border.T @ below, transposed=True)
+        total = np.zeros_like(right)
+        total[:size] = above
+        total[self.extra] += below
+        return total
+
+    def _with_extra(self, fresh: Rows, gram: Gram) -> "Factor":
+        base = np.arange(self.core.shape[0])
+        border = np.ascontiguousarray(_solve_lower(self.core, gram(base, fresh)).T)
+        side = gram(fresh, self.extra) - border @ self.border.T
+        corner = gram(fresh, fresh) - border @ border.T
+        return Factor(
+            core=self.core,
+            border=np.concatenate([self.border, border]),
+            schur=np.block([[self.schur, side.T], [side, corner]]),
+            extra=np.concatenate([self.extra, fresh]),
+            extra_precision=np.concatenate([self.extra_precision, np.zeros(fresh.size)]),
+        )
+
+
+def _places(table: Rows, wanted: Rows) -> Rows:
+    order = np.argsort(table)
+    return order[np.searchsorted(table, wanted, sorter=order)]
+
+
+def checked_cholesky(gram: Matrix, noise: Vector) -> Matrix:
+    """Return a lower factor of a Gram matrix plus noise, or say what makes it impossible."""
+    lifted = gram.copy()
+    lifted.flat[:: gram.shape[0] + 1] += noise
+    try:
+        return cholesky(lifted, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError as error:
+        msg = (
+            f"the covariance of {gram.shape[0]} observations is not positive definite: either "
+            f"the prior covariance is not, or the noise variance (down to {noise.min():.3g} after "
+            "merging repeats) is too small beside it for double precision; choose a larger one"
+        )
+        raise NumericalError(msg) from error
+
+
+def _solve_lower(lower: Matrix, right: Matrix, *, transposed: bool = False) -> Matrix:
+    if right.size == 0:
+        return right
+    return solve_triangular(
+        lower, right, lower=True, trans="T" if transposed else "N", check_finite=False
+    )

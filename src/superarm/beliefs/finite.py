@@ -1,0 +1,260 @@
+r"""The exact GP posterior over a finite universe of arms (section 2.2), without n x n matrices.
+
+Of the history only a count and a mean per *distinct* arm are kept (D of them), with their prior
+kernel rows (D x n). With :math:`u` the k arms of a new batch,
+:math:`m` its counts and :math:`\Sigma` the posterior covariance before it, all n means and
+variances follow by one product of a k x D with the D x n matrix:
+
+.. math::
+    S = \Sigma_{uu} + \mathrm{diag}(\varsigma_u^2 / m) = L L^T, \qquad
+    V = L^{-1} \Sigma_{u\cdot}, \qquad
+    \mu \leftarrow \mu + V^T L^{-1} (\bar y - \mu_u), \qquad
+    \sigma^2 \leftarrow \sigma^2 - \textstyle\sum_i V_{i\cdot}^2 ,
+
+    \Sigma_{u\cdot} = K_{u\cdot} - K_{uD} (K_{DD} + \varsigma^2/\mathrm{count})^{-1} K_{D\cdot} .
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import solve_triangular
+
+from superarm.arms import Arms
+from superarm.arrays import (
+    Matrix,
+    Rows,
+    Vector,
+    as_matrix,
+    as_per_arm,
+    as_vector,
+    frozen,
+    require_positive,
+)
+from superarm.beliefs.covariance import DenseCovariance, KernelCovariance, PriorCovariance
+from superarm.beliefs.factor import Factor, checked_cholesky
+from superarm.beliefs.joint import DIRECT_DRAW_LIMIT, MeanFunction, direct_draw, require_few
+from superarm.beliefs.rows import KernelRows, tiles
+from superarm.beliefs.universe import Universe, merge_repeats
+from superarm.gaussian import clipped_variance
+from superarm.kernels import Kernel
+from superarm.values import changed
+
+
+@dataclass(frozen=True, eq=False)
+class FiniteGP:
+    """A Gaussian process on finitely many arms, as a value; make one with a `from_` method.
+
+    Attributes:
+        seen: positions in the universe of the D distinct arms seen, in order of first sight.
+        counts: how often each was seen, shape (D,).
+        averages: the mean of its rewards, shape (D,).
+        mean: posterior means of the whole universe, shape (n,).
+        variance: posterior variances of the whole universe, shape (n,).
+    """
+
+    universe: Universe
+    prior: PriorCovariance
+    prior_mean: Vector
+    prior_variance: Vector
+    noise_variance: Vector
+    rows: KernelRows
+    slots: Rows
+    seen: Rows
+    counts: Vector
+    averages: Vector
+    factor: Factor
+    mean: Vector
+    variance: Vector
+
+    @classmethod
+    def from_kernel(
+        cls,
+        arms: Arms,
+        kernel: Kernel,
+        noise_variance: ArrayLike = 0.01,
+        mean: ArrayLike | MeanFunction | None = None,
+    ) -> "FiniteGP":
+        """Believe a kernel on these arms.
+
+        Args:
+            arms: the whole universe, with distinct ids.
+            kernel: the prior covariance.
+            noise_variance: of one reward; one number or one per arm.
+            mean: prior means: none (zero), a number, one per arm, or a function of arms.
+        """
+        values = mean(arms) if callable(mean) else (0.0 if mean is None else mean)
+        return cls._fresh(Universe(arms), KernelCovariance(arms, kernel), values, noise_variance)
+
+    @classmethod
+    def from_covariance(
+        cls, mean: ArrayLike, covariance: ArrayLike, noise_variance: ArrayLike = 0.01
+    ) -> "FiniteGP":
+        """Believe a multivariate Gaussian on arms 0 to n-1.
+
+        Args:
+            mean: prior means, shape (n,).
+            covariance: shape (n, n), symmetric and positive semi-definite.
+            noise_variance: of one reward; one number or one per arm.
+        """
+        matrix = as_matrix("covariance", covariance)
+        prior = DenseCovariance(matrix)
+        universe = Universe(Arms(np.arange(matrix.shape[0])))
+        return cls._fresh(universe, prior, mean, noise_variance)
+
+    @classmethod
+    def _fresh(
+        cls, universe: Universe, prior: PriorCovariance, mean: ArrayLike, noise: ArrayLike
+    ) -> "FiniteGP":
+        size = len(universe)
+        noise_variance = as_per_arm("noise_variance", noise, size)
+        require_positive("noise_variance", noise_variance)
+        prior_mean = as_per_arm("mean", mean, size)
+        variance = as_vector("prior variance", prior.diagonal(), size)
+        nothing = np.empty(0)
+        return cls(
+            universe=universe,
+            prior=prior,
+            prior_mean=prior_mean,
+            prior_variance=variance,
+            noise_variance=noise_variance,
+            rows=KernelRows(size),
+            slots=frozen(np.full(size, -1, dtype=np.intp)),
+            seen=np.empty(0, dtype=np.intp),
+            counts=nothing,
+            averages=nothing,
+            factor=Factor(),
+            mean=prior_mean,
+            variance=variance,
+        )
+
+    def posterior(self, arms: Arms) -> "FinitePosterior":
+        """Return the posterior of these arms."""
+        return FinitePosterior(self, self.universe.positions(arms))
+
+    def condition(self, arms: Arms, rewards: Vector) -> "FiniteGP":
+        """Return the belief after one reward per arm; repeated arms count repeatedly."""
+        where = self.universe.positions(arms)
+        checked = as_vector("rewards", rewards, len(arms))
+        if where.size == 0:
+            return self
+        places, counts, averages = merge_repeats(where, checked)
+        mean, variance, rows = self._moved(places, counts, averages)
+        slots, seen, total, merged = self._merged(places, counts, averages)
+        precision = total / self.noise_variance[seen]
+
+        def gram(left: Rows, right: Rows) -> Matrix:
+            return rows.entries(left, seen[right])
+
+        factor = self.factor.extended(
+            slots[places], counts / self.noise_variance[places], precision, gram
+        )
+        return changed(
+            self,
+            rows=rows,
+            slots=frozen(slots),
+            seen=frozen(seen),
+            counts=frozen(total),
+            averages=frozen(merged),
+            factor=factor,
+            mean=frozen(mean),
+            variance=frozen(variance),
+        )
+
+    def _moved(
+        self, places: Rows, counts: Vector, averages: Vector
+    ) -> tuple[Vector, Vector, KernelRows]:
+        """Return the means and variances of all arms after a batch, and the kernel rows."""
+        fresh = places[self.slots[places] < 0]
+        rows = self.rows.append(self.prior, fresh)
+        chosen = self.slots[places].copy()
+        chosen[chosen < 0] = self.rows.length + np.arange(fresh.size)
+
+        known = self.rows.entries(np.arange(self.rows.length), places)  # K_Du
+        weights = self.factor.solve(known)
+        covariance = rows.entries(chosen, places) - weights.T @ known  # Sigma_uu
+        lower = checked_cholesky(covariance, self.noise_variance[places] / counts)
+
+        # V = L^-1 (K_u - weights^T K_D) as one combination of kernel rows
+        coefficients = np.zeros((places.size, rows.length))
+        coefficients[:, : self.rows.length] = -weights.T
+        coefficients[np.arange(places.size), chosen] += 1.0
+        coefficients = solve_triangular(lower, coefficients, lower=True, check_finite=False)
+        surprise = solve_triangular(
+            lower, averages - self.mean[places], lower=True, check_finite=False
+        )
+        mean, variance = self.mean.copy(), self.variance.copy()
+        for part in tiles(mean.size):
+            moves = rows.combine(coefficients, part)
+            mean[part] += surprise @ moves
+            variance[part] -= np.einsum("ij,ij->j", moves, moves)
+        return mean, clipped_variance(variance, self.prior_variance), rows
+
+    def _merged(
+        self, places: Rows, counts: Vector, averages: Vector
+    ) -> tuple[Rows, Rows, Vector, Vector]:
+        """Return slots, distinct arms, counts and averages with a batch merged in."""
+        slots = self.slots.copy()
+        fresh = places[slots[places] < 0]
+        slots[fresh] = self.seen.size + np.arange(fresh.size)
+        total = np.concatenate([self.counts, np.zeros(fresh.size)])
+        merged = np.concatenate([self.averages, np.zeros(fresh.size)])
+        here = slots[places]
+        total[here] += counts
+        merged[here] += (averages - merged[here]) * counts / total[here]
+        return slots, np.concatenate([self.seen, fresh]), total, merged
+
+
+@dataclass(frozen=True, eq=False)
+class FinitePosterior:
+    """A view of a `FiniteGP` at some arms; covariances and draws are made when asked for."""
+
+    belief: FiniteGP
+    places: Rows
+
+    @property
+    def mean(self) -> Vector:
+        """Posterior means."""
+        return self.belief.mean[self.places]
+
+    @property
+    def std(self) -> Vector:
+        """Posterior standard deviations."""
+        return np.sqrt(self.belief.variance[self.places])
+
+    @property
+    def noise_std(self) -> Vector:
+        """Standard deviations of the noise."""
+        return np.sqrt(self.belief.noise_variance[self.places])
+
+    def covariance(self) -> Matrix:
+        """Return the posterior covariance, shape (n, n)."""
+        require_few(self.places.size)
+        belief = self.belief
+        half = belief.factor.half_solve(
+            belief.rows.entries(np.arange(belief.seen.size), self.places)
+        )
+        return belief.prior.block(self.places, self.places) - half.T @ half
+
+    def sample(self, rng: np.random.Generator) -> Vector:
+        r"""Draw all arms together, by Matheron's rule.
+
+        A prior draw :math:`f` is corrected by what it would have had to be surprised by,
+
+        .. math:: f + K_{\cdot D} (K_{DD} + N)^{-1} (\bar y - f_D - \epsilon), \qquad
+                  \epsilon \sim N(0, N), \quad N = \varsigma^2 / \mathrm{count} .
+
+        Where prior draws are approximate (kernels on many arms), up to `DIRECT_DRAW_LIMIT` arms
+        are drawn exactly, by a factor of their posterior covariance.
+        """
+        belief = self.belief
+        if not belief.prior.exact_draws and self.places.size <= DIRECT_DRAW_LIMIT:
+            prior = belief.prior_variance[self.places]
+            return direct_draw(self.mean, self.covariance(), prior, rng)
+        draw = belief.prior_mean + belief.prior.draw(rng)
+        noise = np.sqrt(belief.noise_variance[belief.seen] / belief.counts)
+        gap = belief.averages - draw[belief.seen] - noise * rng.standard_normal(noise.size)
+        weights = belief.factor.solve(gap[:, None]).T
+        for part in tiles(draw.size):
+            draw[part] += belief.rows.combine(weights, part)[0]
+        return draw[self.places]

@@ -1,0 +1,141 @@
+"""Kernel rows of the distinct arms seen: an append-only matrix that beliefs share safely."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, Protocol
+
+import numpy as np
+
+from superarm.arrays import Matrix, Rows
+
+TILE = 16_384
+"""How many arms are handled at a time, so that temporary arrays stay small at any n."""
+
+_BLOCK_BYTES = 32 * 2**20
+_FEWEST_ROWS = 64
+
+
+class RowSource(Protocol):
+    """Where new kernel rows come from."""
+
+    def block(self, rows: Rows, columns: slice) -> Matrix:
+        """Return prior covariances of some arms with a range of the universe."""
+        ...
+
+
+@dataclass(eq=False)
+class _Block:
+    """Storage for some rows; `filled` of them are taken, by whichever belief came first."""
+
+    data: Matrix
+    filled: int = 0
+    lock: Lock = field(default_factory=Lock)
+
+    def claim(self, begin: int, end: int) -> bool:
+        """Take the rows from begin to end, unless another belief has taken them before."""
+        with self.lock:
+            free = self.filled == begin
+            if free:
+                self.filled = end
+            return free
+
+
+@dataclass(frozen=True, eq=False)
+class KernelRows:
+    """The first `length` rows, n columns each, of storage that grows in blocks.
+
+    Appending returns a new view. Successors write behind the rows of their predecessor in the same
+    storage; if a sibling has written there already, the last block is copied first. So nobody ever
+    sees another belief's rows, and nothing is copied along a single line of descent.
+    """
+
+    n_columns: int
+    length: int = 0
+    blocks: tuple[_Block, ...] = ()
+
+    @classmethod
+    def from_matrix(cls, rows: Matrix) -> "KernelRows":
+        """Store the rows of a matrix."""
+        empty = cls(rows.shape[1])
+        return empty.append(_Ready(rows), np.arange(rows.shape[0]))
+
+    def append(self, source: RowSource, rows: Rows) -> "KernelRows":
+        """Return a view with new rows, filled from the source tile by tile."""
+        end = self.length + rows.size
+        blocks = list(self.blocks)
+        begin = self.length
+        while begin < end:
+            inside = begin % self._capacity
+            count = min(self._capacity - inside, end - begin)
+            block = self._writable(blocks, inside, count)
+            taken = rows[begin - self.length : begin - self.length + count]
+            for columns in tiles(self.n_columns):
+                block.data[inside : inside + count, columns] = source.block(taken, columns)
+            begin += count
+        return KernelRows(self.n_columns, end, tuple(blocks))
+
+    def combine(self, coefficients: Matrix, columns: slice) -> Matrix:
+        """Return coefficients (m, length) times the rows, at a range of columns."""
+        total = np.zeros((coefficients.shape[0], len(range(*columns.indices(self.n_columns)))))
+        begin = 0
+        for data in self._parts():
+            end = begin + data.shape[0]
+            total += coefficients[:, begin:end] @ data[:, columns]
+            begin = end
+        return total
+
+    def entries(self, slots: Rows, columns: Rows) -> Matrix:
+        """Return the entries at some rows and columns, shape (len(slots), len(columns))."""
+        picked = np.empty((slots.size, columns.size))
+        for number, data in enumerate(self._parts()):
+            inside = slots - number * self._capacity
+            mine = (inside >= 0) & (inside < data.shape[0])
+            picked[mine] = data[np.ix_(inside[mine], columns)]
+        return picked
+
+    def matrix(self) -> Matrix:
+        """Return a copy of all rows."""
+        parts = list(self._parts())
+        return np.concatenate(parts) if parts else np.empty((0, self.n_columns))
+
+    def stored(self) -> dict[str, object]:
+        """Return the rows without their spare storage."""
+        return {"rows": self.matrix()}
+
+    @classmethod
+    def restored(cls, parts: dict[str, Any]) -> "KernelRows":
+        """Return rows as they were."""
+        return cls.from_matrix(parts["rows"])
+
+    @property
+    def _capacity(self) -> int:
+        rows = max(_FEWEST_ROWS, _BLOCK_BYTES // (8 * self.n_columns))
+        return int(min(rows, self.n_columns))
+
+    def _parts(self) -> Iterator[Matrix]:
+        for number, block in enumerate(self.blocks):
+            yield block.data[: self.length - number * self._capacity]
+
+    def _writable(self, blocks: list[_Block], inside: int, count: int) -> _Block:
+        if inside == 0:
+            blocks.append(_Block(np.empty((self._capacity, self.n_columns)), count))
+        elif not blocks[-1].claim(inside, inside + count):
+            fork = _Block(np.empty((self._capacity, self.n_columns)), inside + count)
+            fork.data[:inside] = blocks[-1].data[:inside]
+            blocks[-1] = fork
+        return blocks[-1]
+
+
+@dataclass(frozen=True, eq=False)
+class _Ready:
+    matrix: Matrix
+
+    def block(self, rows: Rows, columns: slice) -> Matrix:
+        return self.matrix[rows, columns]
+
+
+def tiles(size: int) -> Iterator[slice]:
+    """Cut a range into slices of at most `TILE`."""
+    for begin in range(0, size, TILE):
+        yield slice(begin, min(begin + TILE, size))

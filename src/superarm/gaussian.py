@@ -1,0 +1,100 @@
+r"""Gaussian building blocks: marginals, rectified means, tail quantiles, Cholesky with jitter."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky
+from scipy.special import log_ndtr, ndtr, ndtri_exp
+
+from superarm.arrays import Matrix, Vector
+from superarm.errors import NumericalError
+
+JITTERS = (0.0, 1e-12, 1e-10, 1e-8)
+"""What `cholesky_with_jitter` adds to the diagonal, relative to its largest entry, in turn."""
+
+ROUNDING = 1e-8
+"""A variance may fall below zero by rounding; beyond this share of the prior it is an error."""
+
+
+@dataclass(frozen=True, eq=False)
+class Marginals:
+    """Independent Gaussians: the simplest posterior, and the one policies are tested with."""
+
+    mean: Vector
+    std: Vector
+    noise_std: Vector
+
+
+def rectified_mean(mean: Vector, std: Vector) -> Vector:
+    r"""Return the mean of :math:`\max(0, X)` for :math:`X \sim N(\mu, \sigma^2)`.
+
+    .. math:: E[\max(0, X)] = \mu\,\Phi(\mu/\sigma) + \sigma\,\varphi(\mu/\sigma)
+
+    For :math:`\sigma = 0` it is :math:`\max(0, \mu)`. Far below zero both terms cancel, so there
+    the Mills ratio :math:`\Phi(z)/\varphi(z)` is taken in logarithms.
+
+    >>> rectified_mean(np.array([0.0, -3.0]), np.array([1.0, 0.0])).round(4).tolist()
+    [0.3989, 0.0]
+    """
+    spread = np.where(std > 0, std, 1.0)
+    z = np.where(std > 0, mean / spread, 0.0)
+    log_density = -0.5 * z * z - 0.5 * math.log(2 * math.pi)
+    below_zero = np.minimum(z, 0.0)  # Phi / phi overflows above
+    mills = np.exp(log_ndtr(below_zero) + 0.5 * below_zero**2 + 0.5 * math.log(2 * math.pi))
+    above = z * ndtr(z) + np.exp(log_density)
+    below = np.exp(log_density) * np.maximum(1.0 + below_zero * mills, 0.0)
+    value = spread * np.where(z > 0, above, below)
+    return np.where(std > 0, value, np.maximum(mean, 0.0))
+
+
+def upper_quantile_width(log_level: float) -> float:
+    r"""Return how many standard deviations the upper quantile lies above the mean.
+
+    .. math:: w = \Phi^{-1}(1 - \eta) = -\Phi^{-1}(\eta)
+
+    Args:
+        log_level: :math:`\log\eta`; logarithms, because :math:`\eta` underflows for many arms.
+
+    >>> round(upper_quantile_width(math.log(0.025)), 4)
+    1.96
+    """
+    return -float(ndtri_exp(log_level))
+
+
+def cholesky_with_jitter(matrix: Matrix, scale: float | None = None) -> Matrix:
+    """Return a lower Cholesky factor of a positive semi-definite matrix.
+
+    The smallest entry of `JITTERS` that succeeds, times `scale` (by default the largest diagonal
+    entry), is added to the diagonal.
+    """
+    size = matrix.shape[0]
+    unit = float(matrix.diagonal().max(initial=0.0)) if scale is None else scale
+    for jitter in JITTERS:
+        lifted = matrix.copy()
+        lifted.flat[:: size + 1] += jitter * unit
+        try:
+            return cholesky(lifted, lower=True, overwrite_a=True, check_finite=False)
+        except LinAlgError:
+            continue
+    smallest = float(np.linalg.eigvalsh(matrix)[0])
+    msg = (
+        f"a covariance of {size} arms is not positive semi-definite: its smallest eigenvalue is "
+        f"{smallest:.3g}; check the kernel or the covariance passed in"
+    )
+    raise NumericalError(msg)
+
+
+def clipped_variance(variance: Vector, prior: Vector) -> Vector:
+    """Return the variance with rounding errors below zero removed.
+
+    Raises `NumericalError` where it lies further below zero than `ROUNDING` times the prior.
+    """
+    worst = float((variance + ROUNDING * prior).min(initial=0.0))
+    if worst < 0:
+        msg = (
+            f"a posterior variance came out as {float(variance.min()):.3g}; the noise variance is "
+            "too small for the prior variance in double precision, choose a larger one"
+        )
+        raise NumericalError(msg)
+    return np.maximum(variance, 0.0)

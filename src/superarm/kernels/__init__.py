@@ -1,0 +1,31 @@
+"""Prior covariances of arms; `+` and `*` combine them."""
+
+from superarm.kernels.base import (
+    EXACT_DRAW_LIMIT,
+    FEATURES,
+    Constant,
+    Kernel,
+    PerArm,
+    Product,
+    RandomFunction,
+    Sum,
+    draw_function,
+)
+from superarm.kernels.stationary import RBF, Matern12, Matern32, Matern52, Stationary
+
+__all__ = [
+    "EXACT_DRAW_LIMIT",
+    "FEATURES",
+    "RBF",
+    "Constant",
+    "Kernel",
+    "Matern12",
+    "Matern32",
+    "Matern52",
+    "PerArm",
+    "Product",
+    "RandomFunction",
+    "Stationary",
+    "Sum",
+    "draw_function",
+]

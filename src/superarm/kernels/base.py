@@ -1,0 +1,259 @@
+r"""Kernels as prior covariances of arms: sums, products, constants and prior draws.
+
+A kernel reads what it needs of the arms (their contexts, their ids). Prior draws are exact up to
+`EXACT_DRAW_LIMIT` arms (a Cholesky factor of the Gram matrix); beyond it they are sums of
+`FEATURES` random Fourier features, whose covariance is the kernel's own, with a joint law that
+approaches the Gaussian one at the rate 1/sqrt(FEATURES).
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from superarm.arms import Arms
+from superarm.arrays import Matrix, Vector, require_positive
+from superarm.errors import CapacityError
+from superarm.gaussian import cholesky_with_jitter
+
+EXACT_DRAW_LIMIT = 4000
+"""Up to this many arms a prior draw factorises the Gram matrix (128 MB, about a second)."""
+
+FEATURES = 1024
+"""Pairs of random Fourier features (cosine and sine) in a draw beyond `EXACT_DRAW_LIMIT`."""
+
+_TILE = 4096
+
+
+class Kernel(ABC):
+    """Base of all kernels: subclasses write `gram` and `diagonal`, the rest is given.
+
+    >>> from superarm.kernels import RBF, Constant
+    >>> kernel = 0.5 * RBF(lengthscale=2.0) + Constant(0.1)
+    >>> kernel.diagonal(Arms([0], [[1.0]])).tolist()
+    [0.6]
+    """
+
+    @abstractmethod
+    def gram(self, left: Arms, right: Arms) -> Matrix:
+        """Return the covariances of every left with every right arm."""
+
+    @abstractmethod
+    def diagonal(self, arms: Arms) -> Vector:
+        """Return the prior variances."""
+
+    def __add__(self, other: "Kernel") -> "Kernel":
+        """Return the kernel of a sum of independent processes."""
+        return Sum(self, other)
+
+    def __mul__(self, other: "Kernel | float") -> "Kernel":
+        """Return the product kernel; a number scales the variance."""
+        return Product(self, other if isinstance(other, Kernel) else Constant(float(other)))
+
+    def __rmul__(self, other: float) -> "Kernel":
+        """Scale the variance by a positive number."""
+        return Product(Constant(float(other)), self)
+
+    def draw(self, arms: Arms, rng: np.random.Generator) -> Vector:
+        """Return one prior sample of the arms' values, with mean zero, shape (n,)."""
+        if len(arms) <= EXACT_DRAW_LIMIT:
+            factor = cholesky_with_jitter(self.gram(arms, arms))
+            return factor @ rng.standard_normal(len(arms))
+        return self.draw_many(arms, rng)
+
+    def draw_many(self, arms: Arms, rng: np.random.Generator) -> Vector:
+        """Return one prior sample of any number of arms without an n x n matrix."""
+        return draw_function(self, arms.n_features, rng)(arms)
+
+    @property
+    def spectral(self) -> bool:
+        """Whether `frequencies` can be drawn, as for stationary kernels and what they make up."""
+        return False
+
+    def frequencies(
+        self, count: int, n_features: int, rng: np.random.Generator
+    ) -> tuple[Matrix, float]:
+        """Return draws from the spectral density, shape (count, d), and the variance."""
+        del count, n_features, rng
+        msg = (
+            f"{type(self).__name__} has no spectral density, so that more than "
+            f"{EXACT_DRAW_LIMIT} arms cannot be drawn; override draw_many in its class"
+        )
+        raise CapacityError(msg)
+
+
+@dataclass(frozen=True)
+class Sum(Kernel):
+    """The covariance of a sum of independent processes, k(a, b) = k1(a, b) + k2(a, b)."""
+
+    left: Kernel
+    right: Kernel
+
+    def gram(self, left: Arms, right: Arms) -> Matrix:
+        """Return the sum of both Gram matrices."""
+        total = self.left.gram(left, right)
+        total += self.right.gram(left, right)
+        return total
+
+    def diagonal(self, arms: Arms) -> Vector:
+        """Return the sum of both variances."""
+        return self.left.diagonal(arms) + self.right.diagonal(arms)
+
+    def draw_many(self, arms: Arms, rng: np.random.Generator) -> Vector:
+        """Return the sum of two independent draws."""
+        return self.left.draw_many(arms, rng) + self.right.draw_many(arms, rng)
+
+    @property
+    def spectral(self) -> bool:
+        """A sum is spectral if both parts are."""
+        return self.left.spectral and self.right.spectral
+
+    def frequencies(
+        self, count: int, n_features: int, rng: np.random.Generator
+    ) -> tuple[Matrix, float]:
+        """Mix the frequencies of both parts by their variances."""
+        first, first_variance = self.left.frequencies(count, n_features, rng)
+        second, second_variance = self.right.frequencies(count, n_features, rng)
+        total = first_variance + second_variance
+        chosen = rng.random(count) * total < first_variance
+        return np.where(chosen[:, None], first, second), total
+
+
+@dataclass(frozen=True)
+class Product(Kernel):
+    """The product covariance, k(a, b) = k1(a, b) k2(a, b)."""
+
+    left: Kernel
+    right: Kernel
+
+    def gram(self, left: Arms, right: Arms) -> Matrix:
+        """Return the elementwise product of both Gram matrices."""
+        total = self.left.gram(left, right)
+        total *= self.right.gram(left, right)
+        return total
+
+    def diagonal(self, arms: Arms) -> Vector:
+        """Return the product of both variances."""
+        return self.left.diagonal(arms) * self.right.diagonal(arms)
+
+    def draw_many(self, arms: Arms, rng: np.random.Generator) -> Vector:
+        """Draw by features; where only one part has them, each carries a draw of the other."""
+        if self.spectral or not (self.left.spectral or self.right.spectral):
+            return super().draw_many(arms, rng)
+        waves, other = (self.left, self.right) if self.left.spectral else (self.right, self.left)
+        frequencies, variance = waves.frequencies(FEATURES, arms.n_features, rng)
+        total = np.zeros(len(arms))
+        for frequency in frequencies:
+            angle = arms.contexts @ frequency
+            total += np.cos(angle) * other.draw(arms, rng) + np.sin(angle) * other.draw(arms, rng)
+        total *= math.sqrt(variance / FEATURES)
+        return total
+
+    @property
+    def spectral(self) -> bool:
+        """A product is spectral if both parts are."""
+        return self.left.spectral and self.right.spectral
+
+    def frequencies(
+        self, count: int, n_features: int, rng: np.random.Generator
+    ) -> tuple[Matrix, float]:
+        """Add frequencies: the spectral density of a product is a convolution."""
+        first, first_variance = self.left.frequencies(count, n_features, rng)
+        second, second_variance = self.right.frequencies(count, n_features, rng)
+        return first + second, first_variance * second_variance
+
+
+@dataclass(frozen=True)
+class Constant(Kernel):
+    """One unknown level shared by all arms: k(a, b) = variance."""
+
+    variance: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check the variance."""
+        require_positive("variance", self.variance)
+
+    def gram(self, left: Arms, right: Arms) -> Matrix:
+        """Return a matrix filled with the variance."""
+        return np.full((len(left), len(right)), self.variance)
+
+    def diagonal(self, arms: Arms) -> Vector:
+        """Return a vector filled with the variance."""
+        return np.full(len(arms), self.variance)
+
+    @property
+    def spectral(self) -> bool:
+        """A constant has the single frequency zero."""
+        return True
+
+    def frequencies(
+        self, count: int, n_features: int, rng: np.random.Generator
+    ) -> tuple[Matrix, float]:
+        """Return zeros."""
+        del rng
+        return np.zeros((count, n_features)), self.variance
+
+
+@dataclass(frozen=True)
+class PerArm(Kernel):
+    """An effect of its own for every arm id: k(a, b) = variance if a and b share their id.
+
+    Added to a kernel on contexts it lets arms with equal contexts differ.
+    """
+
+    variance: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check the variance."""
+        require_positive("variance", self.variance)
+
+    def gram(self, left: Arms, right: Arms) -> Matrix:
+        """Return the variance where ids agree and zero elsewhere."""
+        return np.where(left.ids[:, None] == right.ids[None, :], self.variance, 0.0)
+
+    def diagonal(self, arms: Arms) -> Vector:
+        """Return a vector filled with the variance."""
+        return np.full(len(arms), self.variance)
+
+    def draw_many(self, arms: Arms, rng: np.random.Generator) -> Vector:
+        """Draw one effect per distinct id; exact at any size."""
+        distinct, which = np.unique(arms.ids, return_inverse=True)
+        return math.sqrt(self.variance) * rng.standard_normal(distinct.size)[which]
+
+
+@dataclass(frozen=True, eq=False)
+class RandomFunction:
+    r"""A function drawn once from a prior and evaluable at any context, by random features.
+
+    .. math:: f(x) = \sqrt{v/S} \sum_{s=1}^{S} a_s \cos(\omega_s^T x) + b_s \sin(\omega_s^T x)
+
+    with :math:`\omega_s` from the spectral density and :math:`a_s, b_s` standard normal: given the
+    frequencies it is Gaussian with variance exactly :math:`v`, and its covariances differ from
+    the kernel's by a standard deviation of at most :math:`v/\sqrt{2S}` (a mean of S cosines).
+    """
+
+    frequencies: Matrix
+    cosine_weights: Vector
+    sine_weights: Vector
+
+    def __call__(self, arms: Arms) -> Vector:
+        """Return the values at the arms' contexts, shape (n,)."""
+        values = np.empty(len(arms))
+        for begin in range(0, len(arms), _TILE):
+            angles = arms.contexts[begin : begin + _TILE] @ self.frequencies.T
+            values[begin : begin + _TILE] = (
+                np.cos(angles) @ self.cosine_weights + np.sin(angles) @ self.sine_weights
+            )
+        return values
+
+
+def draw_function(
+    kernel: Kernel, n_features: int, rng: np.random.Generator, *, count: int = FEATURES
+) -> RandomFunction:
+    """Draw a function from the prior of a spectral kernel, to be evaluated at any context."""
+    frequencies, variance = kernel.frequencies(count, n_features, rng)
+    scale = math.sqrt(variance / count)
+    return RandomFunction(
+        frequencies, scale * rng.standard_normal(count), scale * rng.standard_normal(count)
+    )

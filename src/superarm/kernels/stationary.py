@@ -1,0 +1,167 @@
+r"""Stationary kernels on contexts: RBF and Matérn 1/2, 3/2, 5/2, one lengthscale per feature.
+
+All are functions of the scaled distance
+
+.. math:: D(x, y) = \sqrt{\sum_j (x_j - y_j)^2 / \ell_j^2}.
+"""
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial.distance import cdist
+
+from superarm.arms import Arms
+from superarm.arrays import Matrix, Vector, require_positive
+from superarm.kernels.base import Kernel
+
+
+@dataclass(frozen=True, init=False)
+class Stationary(Kernel):
+    """A kernel that depends on the scaled distance of contexts alone.
+
+    Args:
+        lengthscale: one number for all features, or one per feature.
+        variance: the prior variance k(a, a).
+    """
+
+    lengthscale: tuple[float, ...]
+    variance: float
+
+    def __init__(self, lengthscale: ArrayLike = 1.0, variance: float = 1.0) -> None:
+        """Check and store the parameters."""
+        require_positive("lengthscale", lengthscale)
+        require_positive("variance", variance)
+        scales = np.atleast_1d(np.asarray(lengthscale, dtype=np.float64))
+        if scales.ndim != 1:
+            msg = f"lengthscale must be a number or one per feature, got shape {scales.shape}"
+            raise ValueError(msg)
+        object.__setattr__(self, "lengthscale", tuple(scales.tolist()))
+        object.__setattr__(self, "variance", float(variance))
+
+    @abstractmethod
+    def of_distance(self, distance: Matrix) -> Matrix:
+        """Return the correlation at these scaled distances; the argument may be overwritten."""
+
+    def gram(self, left: Arms, right: Arms) -> Matrix:
+        """Return the variance times the correlation at the scaled distances."""
+        correlation = self.of_distance(cdist(self._scaled(left), self._scaled(right)))
+        correlation *= self.variance
+        return correlation
+
+    def diagonal(self, arms: Arms) -> Vector:
+        """Return the variance for every arm."""
+        return np.full(len(arms), self.variance)
+
+    @property
+    def spectral(self) -> bool:
+        """Stationary kernels have a spectral density."""
+        return True
+
+    def _scaled(self, arms: Arms) -> Matrix:
+        return arms.contexts / self._scales(arms.n_features)
+
+    def _scales(self, n_features: int) -> Vector:
+        if n_features == 0:
+            msg = f"{type(self).__name__} compares contexts, but the arms carry none"
+            raise ValueError(msg)
+        if len(self.lengthscale) not in (1, n_features):
+            msg = (
+                f"{len(self.lengthscale)} lengthscales for {n_features} context features; "
+                "give one number or one per feature"
+            )
+            raise ValueError(msg)
+        return np.broadcast_to(np.array(self.lengthscale), (n_features,))
+
+
+@dataclass(frozen=True, init=False)
+class RBF(Stationary):
+    r"""The squared exponential kernel, infinitely smooth.
+
+    .. math:: k(x, y) = \sigma^2 \exp(-D^2 / 2)
+    """
+
+    def of_distance(self, distance: Matrix) -> Matrix:
+        """Return exp(-D^2 / 2)."""
+        np.square(distance, out=distance)
+        distance *= -0.5
+        return np.exp(distance, out=distance)
+
+    def frequencies(
+        self, count: int, n_features: int, rng: np.random.Generator
+    ) -> tuple[Matrix, float]:
+        """Return Gaussian frequencies."""
+        normal = rng.standard_normal((count, n_features))
+        return normal / self._scales(n_features), self.variance
+
+
+@dataclass(frozen=True, init=False)
+class Matern(Stationary):
+    """What the three Matérn kernels share: Student-t frequencies with 2 nu degrees of freedom."""
+
+    nu: ClassVar[float]
+
+    def frequencies(
+        self, count: int, n_features: int, rng: np.random.Generator
+    ) -> tuple[Matrix, float]:
+        """Return multivariate Student-t frequencies."""
+        normal = rng.standard_normal((count, n_features))
+        radius = np.sqrt(2 * self.nu / rng.chisquare(2 * self.nu, size=(count, 1)))
+        return normal * radius / self._scales(n_features), self.variance
+
+
+@dataclass(frozen=True, init=False)
+class Matern12(Matern):
+    r"""The exponential kernel, continuous but rough.
+
+    .. math:: k(x, y) = \sigma^2 \exp(-D)
+    """
+
+    nu = 0.5
+
+    def of_distance(self, distance: Matrix) -> Matrix:
+        """Return exp(-D)."""
+        np.negative(distance, out=distance)
+        return np.exp(distance, out=distance)
+
+
+@dataclass(frozen=True, init=False)
+class Matern32(Matern):
+    r"""The once differentiable Matérn kernel.
+
+    .. math:: k(x, y) = \sigma^2 (1 + \sqrt{3} D) \exp(-\sqrt{3} D)
+    """
+
+    nu = 1.5
+
+    def of_distance(self, distance: Matrix) -> Matrix:
+        """Return (1 + r) exp(-r) with r = sqrt(3) D."""
+        distance *= math.sqrt(3)
+        decay = np.exp(-distance)
+        distance += 1.0
+        distance *= decay
+        return distance
+
+
+@dataclass(frozen=True, init=False)
+class Matern52(Matern):
+    r"""The twice differentiable Matérn kernel, the feature kernel of the paper (appendix B.1).
+
+    .. math:: k(x, y) = \sigma^2 (1 + \sqrt{5} D + \tfrac53 D^2) \exp(-\sqrt{5} D)
+    """
+
+    nu = 2.5
+
+    def of_distance(self, distance: Matrix) -> Matrix:
+        """Return (1 + r + r^2 / 3) exp(-r) with r = sqrt(5) D."""
+        distance *= math.sqrt(5)
+        decay = np.exp(-distance)
+        polynomial = distance / 3.0
+        polynomial += 1.0
+        polynomial *= distance
+        polynomial += 1.0
+        polynomial *= decay
+        return polynomial

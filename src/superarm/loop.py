@@ -1,0 +1,41 @@
+"""Algorithm 1, the framework for combinatorial volatile semi-bandits, as a generator."""
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import numpy as np
+
+from superarm.agent import Agent
+from superarm.arms import Step
+from superarm.protocols import Environment, FeasibleSet, Posterior
+
+P = TypeVar("P", bound=Posterior)
+S = TypeVar("S", bound=FeasibleSet)
+
+
+def play(  # noqa: PLR0913 - Algorithm 1 has these inputs
+    environment: Environment[S],
+    agent: Agent[P, S],
+    horizon: int,
+    *,
+    world: np.random.Generator,
+    mind: np.random.Generator,
+    start: int = 1,
+) -> Iterator[tuple[Step[S], Agent[P, S]]]:
+    """Yield every played round together with the agent that learned from it.
+
+    Args:
+        environment: the world to play in.
+        agent: who plays, with its prior belief.
+        horizon: T, the last round to play.
+        world: randomness of the environment (arms, noise), the same for all agents compared.
+        mind: randomness of the agent.
+        start: the first round to play; after `superarm.load` returned t, pass t + 1.
+    """
+    for t in range(start, horizon + 1):
+        available = environment.observe(t, world)  # A_t, S_t   ObserveAvailableArms
+        indices = agent.indices(available, mind)  # U_t        GetBaseArmIndices
+        super_arm = agent.select(available, indices)  # a_t        SelectOptimalSuperArm
+        rewards = environment.pull(available, super_arm, world)  # r_t        ObserveRewards
+        agent = agent.learn(available, super_arm, rewards)  # theta_t    UpdateParameters
+        yield Step(available, indices, super_arm, rewards), agent

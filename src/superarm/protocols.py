@@ -1,0 +1,122 @@
+"""What the parts of the library expect of each other, as types.
+
+A user's own environment, kernel, policy or oracle only has to have these methods; nothing needs
+to be inherited. All methods are called by position.
+"""
+
+from typing import Protocol, Self, TypeVar
+
+import numpy as np
+
+from superarm.arms import Arms, Round, SuperArm
+from superarm.arrays import Matrix, Vector
+
+
+class Posterior(Protocol):
+    """What is believed of the available arms: mean, standard deviation, noise (Algorithm 2)."""
+
+    @property
+    def mean(self) -> Vector:
+        """Posterior means, shape (n,)."""
+        ...
+
+    @property
+    def std(self) -> Vector:
+        """Posterior standard deviations of the means, shape (n,)."""
+        ...
+
+    @property
+    def noise_std(self) -> Vector:
+        """Standard deviations of the noise of one reward, shape (n,)."""
+        ...
+
+
+class JointPosterior(Posterior, Protocol):
+    """A posterior that can also draw all arms together."""
+
+    def sample(self, rng: np.random.Generator, /) -> Vector:
+        """Draw the means of all arms jointly, shape (n,)."""
+        ...
+
+    def covariance(self) -> Matrix:
+        """Posterior covariance, shape (n, n): ask for few arms."""
+        ...
+
+
+P_co = TypeVar("P_co", bound=Posterior, covariant=True)
+P_contra = TypeVar("P_contra", bound=Posterior, contravariant=True)
+S = TypeVar("S")
+S_contra = TypeVar("S_contra", contravariant=True)
+
+
+class CovarianceFunction(Protocol):
+    """A prior covariance of arms; `superarm.kernels.Kernel` adds sums, products and draws."""
+
+    def gram(self, left: Arms, right: Arms, /) -> Matrix:
+        """Covariances of every left with every right arm, shape (n_left, n_right)."""
+        ...
+
+    def diagonal(self, arms: Arms, /) -> Vector:
+        """Prior variances, shape (n,)."""
+        ...
+
+
+class Belief(Protocol[P_co]):
+    """Knowledge about the arms as a value: learning returns a new belief."""
+
+    def posterior(self, arms: Arms, /) -> P_co:
+        """Return what is believed of these arms."""
+        ...
+
+    def condition(self, arms: Arms, rewards: Vector, /) -> Self:
+        """Return the belief after seeing one reward per arm; this one stays valid."""
+        ...
+
+
+class IndexPolicy(Protocol[P_contra]):
+    """Turn a posterior into one index per arm; the oracle maximises their sum."""
+
+    def indices(self, t: int, posterior: P_contra, rng: np.random.Generator, /) -> Vector:
+        """Return U_t, shape (n,)."""
+        ...
+
+
+class FeasibleSet(Protocol):
+    """The feasible super arms S_t of a round."""
+
+    @property
+    def max_size(self) -> int:
+        """K, the most arms a super arm can hold."""
+        ...
+
+    def contains(self, super_arm: SuperArm, /) -> bool:
+        """Say whether these positions, in this order, are feasible."""
+        ...
+
+
+class Oracle(Protocol[S_contra]):
+    """An algorithm that maximises the summed indices over a feasible set."""
+
+    def select(self, feasible: S_contra, indices: Vector, /) -> SuperArm:
+        """Return the best super arm."""
+        ...
+
+
+class Environment(Protocol[S]):
+    """What the agent may touch of the world."""
+
+    def observe(self, t: int, rng: np.random.Generator, /) -> Round[S]:
+        """Return the arms and feasible super arms of round t."""
+        ...
+
+    def pull(self, available: Round[S], super_arm: SuperArm, rng: np.random.Generator, /) -> Vector:
+        """Return one noisy reward per arm played, in playing order."""
+        ...
+
+
+class KnownTruth(Protocol):
+    """What only the evaluator may touch of the world."""
+
+    def expected_rewards(self, arms: Arms, /) -> Vector:
+        """Return the mean reward of every arm, shape (n,)."""
+        ...

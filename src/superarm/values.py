@@ -1,0 +1,38 @@
+"""Frozen values put together without their constructor: for checked parts and stored state."""
+
+from dataclasses import fields
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+
+_Value = TypeVar("_Value")
+
+
+def assembled(cls: type[_Value], **parts: object) -> _Value:
+    """Return a dataclass instance with these fields, whose parts have been checked before."""
+    value = object.__new__(cls)
+    for name, part in parts.items():
+        object.__setattr__(value, name, part)
+    return value
+
+
+def changed(value: _Value, **parts: object) -> _Value:
+    """Return a copy of a dataclass instance with some fields replaced, unchecked."""
+    return assembled(type(value), **(field_values(value) | parts))
+
+
+def field_values(value: Any) -> dict[str, object]:  # noqa: ANN401 - any dataclass instance
+    """Return the fields of a dataclass instance by name; caches are no fields."""
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
+@runtime_checkable
+class Stored(Protocol):
+    """A value that is stored otherwise than by its fields."""
+
+    def stored(self) -> dict[str, object]:
+        """Return what to store, by name."""
+        ...
+
+    @classmethod
+    def restored(cls, parts: dict[str, Any], /) -> Self:
+        """Return the value from what was stored."""
+        ...

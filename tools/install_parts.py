@@ -1,0 +1,45 @@
+"""Install the optional parts that tests need, when SUPERARM_STRICT=1 asks for all of them.
+
+Without it nothing is installed and tests of missing parts skip, saying so. Debian packages are
+installed only as root and with CI set: a developer's own machine is left alone.
+"""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+
+PYTHON_PARTS = {"torch": "torch", "gpytorch": "gpytorch"}
+"""Importable module -> requirement, versions by constraints.txt."""
+
+DEBIAN_PARTS: dict[str, str] = {}
+"""Command -> Debian package."""
+
+
+def main() -> None:
+    """Install what is missing and can be installed."""
+    if os.environ.get("SUPERARM_STRICT") != "1":
+        return
+    missing = [
+        requirement
+        for module, requirement in PYTHON_PARTS.items()
+        if importlib.util.find_spec(module) is None
+    ]
+    if missing:
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        subprocess.run([*pip, "--constraint", "constraints.txt", *missing], check=True)
+    packages = [name for command, name in DEBIAN_PARTS.items() if shutil.which(command) is None]
+    if packages and _may_use_apt():
+        apt = shutil.which("apt-get")
+        if apt is not None:
+            subprocess.run([apt, "update", "-qq"], check=True)
+            subprocess.run([apt, "install", "-y", "-qq", *packages], check=True)
+
+
+def _may_use_apt() -> bool:
+    return bool(os.environ.get("CI")) and hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+if __name__ == "__main__":
+    main()
