@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky
-from scipy.special import log_ndtr, ndtr, ndtri_exp
+from scipy.special import erfcx, log_ndtr, ndtr, ndtri_exp
 
 from superarm.arrays import Matrix, Vector
 from superarm.errors import NumericalError
@@ -15,6 +15,9 @@ JITTERS = (0.0, 1e-12, 1e-10, 1e-8)
 
 ROUNDING = 1e-8
 """A variance may fall below zero by rounding; beyond this share of the prior it is an error."""
+
+
+_FAR = 40.0  # the normal density underflows beyond 38.6 standard deviations
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,20 +34,20 @@ def rectified_mean(mean: Vector, std: Vector) -> Vector:
 
     .. math:: E[\max(0, X)] = \mu\,\Phi(\mu/\sigma) + \sigma\,\varphi(\mu/\sigma)
 
-    For :math:`\sigma = 0` it is :math:`\max(0, \mu)`. Far below zero both terms cancel, so there
-    the Mills ratio :math:`\Phi(z)/\varphi(z)` is taken in logarithms.
+    For :math:`\sigma = 0` it is :math:`\max(0, \mu)`. Below zero both terms cancel, so there it is
+    :math:`\sigma\,\varphi(z) (1 + z\,\Phi(z)/\varphi(z))` with a scaled error function.
 
     >>> rectified_mean(np.array([0.0, -3.0]), np.array([1.0, 0.0])).round(4).tolist()
     [0.3989, 0.0]
     """
     spread = np.where(std > 0, std, 1.0)
-    z = np.where(std > 0, mean / spread, 0.0)
-    log_density = -0.5 * z * z - 0.5 * math.log(2 * math.pi)
-    below_zero = np.minimum(z, 0.0)  # Phi / phi overflows above
-    mills = np.exp(log_ndtr(below_zero) + 0.5 * below_zero**2 + 0.5 * math.log(2 * math.pi))
-    above = z * ndtr(z) + np.exp(log_density)
-    below = np.exp(log_density) * np.maximum(1.0 + below_zero * mills, 0.0)
-    value = spread * np.where(z > 0, above, below)
+    with np.errstate(over="ignore"):  # beyond the clip both tails are exact anyway
+        z = np.clip(np.where(std > 0, mean / spread, 0.0), -_FAR, _FAR)
+    density = np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
+    mills = math.sqrt(math.pi / 2) * erfcx(-np.minimum(z, 0.0) / math.sqrt(2))
+    above = np.maximum(mean, 0.0) * ndtr(z) + spread * density
+    below = spread * density * np.maximum(1.0 + z * mills, 0.0)
+    value = np.where(z > 0, above, below)
     return np.where(std > 0, value, np.maximum(mean, 0.0))
 
 
@@ -59,7 +62,10 @@ def upper_quantile_width(log_level: float) -> float:
     >>> round(upper_quantile_width(math.log(0.025)), 4)
     1.96
     """
-    return -float(ndtri_exp(log_level))
+    guess = -float(ndtri_exp(log_level))
+    # one Newton step: far out in the tail the library's inverse is only good to 1e-12
+    slope = math.sqrt(math.pi / 2) * float(erfcx(guess / math.sqrt(2)))
+    return guess + (float(log_ndtr(-guess)) - log_level) * slope
 
 
 def cholesky_with_jitter(matrix: Matrix, scale: float | None = None) -> Matrix:

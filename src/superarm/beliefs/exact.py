@@ -39,7 +39,7 @@ class ExactGP:
 
     >>> from superarm.kernels import RBF
     >>> belief = ExactGP(RBF(), noise_variance=1.0).condition(Arms([0], [[0.0]]), np.array([2.0]))
-    >>> belief.posterior(Arms([5], [[0.0]])).mean.tolist()
+    >>> belief.posterior(Arms([5], [[0.0]])).mean.round(6).tolist()
     [1.0]
     """
 
@@ -120,7 +120,8 @@ class ExactGP:
         def gram(left: Rows, right: Rows) -> Matrix:
             return self.kernel.gram(distinct.take(left), distinct.take(right))
 
-        factor = self.factor.extended(slots, counts / noise[slots], total / noise, gram)
+        grown = self.factor.grown(slots, gram)
+        factor = grown.observed(slots, counts / noise[slots], total / noise, gram)
         gap = merged - self.prior_means(distinct)
         return changed(
             self,

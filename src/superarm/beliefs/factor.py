@@ -12,12 +12,12 @@ the last full factorisation stand as j extra rows beside it, merged among themse
 
 An arm may stand in both parts; since merged and unmerged observations give the same posterior,
 the inverse of this matrix, summed over the rows of each arm, *is* :math:`(K + N)^{-1}`. When j
-reaches a quarter of D everything is factorised again, so that a round costs
+reaches a share of D everything is factorised again, so that a round costs
 :math:`O(D^2 k)` on average.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -35,7 +35,16 @@ _EXTRA_SHARE = 0.25
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """The factor as a value: `extended` returns a new one and shares what did not change."""
+    """The factor as a value: learning returns a new one and shares what did not change.
+
+    Attributes:
+        core: L, shape (b, b), of the first b distinct arms as they had been seen when it was made.
+        border: A, shape (j, b).
+        schur: prior covariance of the extra rows given the core, shape (j, j).
+        corner: C, a factor of `schur` plus the noise of the extra rows.
+        extra: which distinct arms the extra rows speak of, each at most once.
+        extra_precision: count / noise variance of each extra row.
+    """
 
     core: Matrix = field(default_factory=lambda: np.empty((0, 0)))
     border: Matrix = field(default_factory=lambda: np.empty((0, 0)))
@@ -44,60 +53,65 @@ class Factor:
     extra: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     extra_precision: Vector = field(default_factory=lambda: np.empty(0))
 
-    def extended(self, slots: Rows, precision: Vector, total: Vector, gram: Gram) -> "Factor":
-        """Return the factor after more observations.
+    def grown(self, slots: Rows, gram: Gram) -> "Factor":
+        """Return the factor with extra rows for all these arms, not yet observed.
+
+        Its corner still is that of the rows observed before.
+        """
+        fresh = slots[~np.isin(slots, self.extra)]
+        base = np.arange(self.core.shape[0])
+        border = np.ascontiguousarray(solve_lower(self.core, gram(base, fresh)).T)
+        side = gram(fresh, self.extra) - border @ self.border.T
+        square = gram(fresh, fresh) - border @ border.T
+        return Factor(
+            core=self.core,
+            border=np.concatenate([self.border, border]),
+            schur=np.block([[self.schur, side.T], [side, square]]),
+            corner=self.corner,
+            extra=np.concatenate([self.extra, fresh]),
+            extra_precision=np.concatenate([self.extra_precision, np.zeros(fresh.size)]),
+        )
+
+    def observed(self, slots: Rows, precision: Vector, total: Vector, gram: Gram) -> "Factor":
+        """Return the factor after observations of arms that have extra rows.
 
         Args:
             slots: the distinct arms observed now.
-            precision: count / noise variance of these new observations.
-            total: count / noise variance of all observations of all D arms, the new ones included.
+            precision: count / noise variance of these observations.
+            total: count / noise variance of all observations of all D arms, these included.
             gram: prior covariances between slots.
         """
-        fresh = slots[~np.isin(slots, self.extra)]
-        if self.extra.size + fresh.size > max(_FEWEST_EXTRA, _EXTRA_SHARE * total.size):
+        if self.extra.size > max(_FEWEST_EXTRA, _EXTRA_SHARE * total.size):
             everything = np.arange(total.size)
             core = checked_cholesky(gram(everything, everything), 1.0 / total)
             return Factor(core, border=np.empty((0, total.size)))
-        grown = self._with_extra(fresh, gram)
-        added = grown.extra_precision.copy()
-        added[_places(grown.extra, slots)] += precision
-        corner = checked_cholesky(grown.schur, 1.0 / added)
-        return Factor(self.core, grown.border, grown.schur, corner, grown.extra, added)
+        added = self.extra_precision.copy()
+        added[self.places(slots)] += precision
+        return replace(
+            self, corner=checked_cholesky(self.schur, 1.0 / added), extra_precision=added
+        )
+
+    def places(self, slots: Rows) -> Rows:
+        """Return which extra rows speak of these arms, all of which must have one."""
+        order = np.argsort(self.extra)
+        return order[np.searchsorted(self.extra, slots, sorter=order)]
 
     def half_solve(self, right: Matrix) -> Matrix:
         r"""Return :math:`M` with :math:`M^T M = R^T (K + N)^{-1} R` for R of shape (D, m)."""
-        above = _solve_lower(self.core, right[: self.core.shape[0]])
-        below = _solve_lower(self.corner, right[self.extra] - self.border @ above)
+        above = solve_lower(self.core, right[: self.core.shape[0]])
+        below = solve_lower(self.corner, right[self.extra] - self.border @ above)
         return np.concatenate([above, below])
 
     def solve(self, right: Matrix) -> Matrix:
         r"""Return :math:`(K + N)^{-1} R` for R of shape (D, m)."""
         size = self.core.shape[0]
         half = self.half_solve(right)
-        below = _solve_lower(self.corner, half[size:], transposed=True)
-        above = _solve_lower(self.core, half[:size] - self.border.T @ below, transposed=True)
+        below = solve_lower(self.corner, half[size:], transposed=True)
+        above = solve_lower(self.core, half[:size] - self.border.T @ below, transposed=True)
         total = np.zeros_like(right)
         total[:size] = above
         total[self.extra] += below
         return total
-
-    def _with_extra(self, fresh: Rows, gram: Gram) -> "Factor":
-        base = np.arange(self.core.shape[0])
-        border = np.ascontiguousarray(_solve_lower(self.core, gram(base, fresh)).T)
-        side = gram(fresh, self.extra) - border @ self.border.T
-        corner = gram(fresh, fresh) - border @ border.T
-        return Factor(
-            core=self.core,
-            border=np.concatenate([self.border, border]),
-            schur=np.block([[self.schur, side.T], [side, corner]]),
-            extra=np.concatenate([self.extra, fresh]),
-            extra_precision=np.concatenate([self.extra_precision, np.zeros(fresh.size)]),
-        )
-
-
-def _places(table: Rows, wanted: Rows) -> Rows:
-    order = np.argsort(table)
-    return order[np.searchsorted(table, wanted, sorter=order)]
 
 
 def checked_cholesky(gram: Matrix, noise: Vector) -> Matrix:
@@ -115,7 +129,8 @@ def checked_cholesky(gram: Matrix, noise: Vector) -> Matrix:
         raise NumericalError(msg) from error
 
 
-def _solve_lower(lower: Matrix, right: Matrix, *, transposed: bool = False) -> Matrix:
+def solve_lower(lower: Matrix, right: Matrix, *, transposed: bool = False) -> Matrix:
+    """Solve a lower triangular system, or its transpose; empty systems are fine."""
     if right.size == 0:
         return right
     return solve_triangular(

@@ -1,24 +1,25 @@
 r"""The exact GP posterior over a finite universe of arms (section 2.2), without n x n matrices.
 
 Of the history only a count and a mean per *distinct* arm are kept (D of them), with their prior
-kernel rows (D x n). With :math:`u` the k arms of a new batch,
-:math:`m` its counts and :math:`\Sigma` the posterior covariance before it, all n means and
-variances follow by one product of a k x D with the D x n matrix:
+kernel rows (D x n). With :math:`u` the k arms of a new batch, :math:`m` its counts and
+:math:`\Sigma` the posterior covariance before it, all n means and variances move by
 
 .. math::
     S = \Sigma_{uu} + \mathrm{diag}(\varsigma_u^2 / m) = L L^T, \qquad
     V = L^{-1} \Sigma_{u\cdot}, \qquad
     \mu \leftarrow \mu + V^T L^{-1} (\bar y - \mu_u), \qquad
-    \sigma^2 \leftarrow \sigma^2 - \textstyle\sum_i V_{i\cdot}^2 ,
+    \sigma^2 \leftarrow \sigma^2 - \textstyle\sum_i V_{i\cdot}^2 .
 
-    \Sigma_{u\cdot} = K_{u\cdot} - K_{uD} (K_{DD} + \varsigma^2/\mathrm{count})^{-1} K_{D\cdot} .
+:math:`\Sigma_{u\cdot}` is a combination of few rows: for every arm observed since the factor's
+core was made (`superarm.beliefs.factor`), its covariance with all arms *given the core* is kept.
+An arm that joins them costs D n once, a round then k j n for j such arms. Each of these rows comes
+straight from the core, never from rows before it: a recursion on posterior rows is unstable.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import solve_triangular
 
 from superarm.arms import Arms
 from superarm.arrays import (
@@ -32,9 +33,9 @@ from superarm.arrays import (
     require_positive,
 )
 from superarm.beliefs.covariance import DenseCovariance, KernelCovariance, PriorCovariance
-from superarm.beliefs.factor import Factor, checked_cholesky
+from superarm.beliefs.factor import Factor, checked_cholesky, solve_lower
 from superarm.beliefs.joint import DIRECT_DRAW_LIMIT, MeanFunction, direct_draw, require_few
-from superarm.beliefs.rows import KernelRows, tiles
+from superarm.beliefs.rows import Combination, KernelRows, tiles
 from superarm.beliefs.universe import Universe, merge_repeats
 from superarm.gaussian import clipped_variance
 from superarm.kernels import Kernel
@@ -59,6 +60,7 @@ class FiniteGP:
     prior_variance: Vector
     noise_variance: Vector
     rows: KernelRows
+    given: KernelRows
     slots: Rows
     seen: Rows
     counts: Vector
@@ -119,6 +121,7 @@ class FiniteGP:
             prior_variance=variance,
             noise_variance=noise_variance,
             rows=KernelRows(size),
+            given=KernelRows(size),
             slots=frozen(np.full(size, -1, dtype=np.intp)),
             seen=np.empty(0, dtype=np.intp),
             counts=nothing,
@@ -139,19 +142,23 @@ class FiniteGP:
         if where.size == 0:
             return self
         places, counts, averages = merge_repeats(where, checked)
-        mean, variance, rows = self._moved(places, counts, averages)
         slots, seen, total, merged = self._merged(places, counts, averages)
-        precision = total / self.noise_variance[seen]
+        here = slots[places]
+        rows = self.rows.append(self.prior, seen[self.seen.size :])
 
         def gram(left: Rows, right: Rows) -> Matrix:
             return rows.entries(left, seen[right])
 
-        factor = self.factor.extended(
-            slots[places], counts / self.noise_variance[places], precision, gram
+        grown = self.factor.grown(here, gram)
+        given = self._with_given_rows(grown, rows)
+        mean, variance = self._moved(grown.places(here), places, counts, averages, grown, given)
+        factor = grown.observed(
+            here, counts / self.noise_variance[places], total / self.noise_variance[seen], gram
         )
         return changed(
             self,
             rows=rows,
+            given=given if factor.extra.size else KernelRows(len(self.universe)),
             slots=frozen(slots),
             seen=frozen(seen),
             counts=frozen(total),
@@ -161,34 +168,43 @@ class FiniteGP:
             variance=frozen(variance),
         )
 
-    def _moved(
-        self, places: Rows, counts: Vector, averages: Vector
-    ) -> tuple[Vector, Vector, KernelRows]:
-        """Return the means and variances of all arms after a batch, and the kernel rows."""
-        fresh = places[self.slots[places] < 0]
-        rows = self.rows.append(self.prior, fresh)
-        chosen = self.slots[places].copy()
-        chosen[chosen < 0] = self.rows.length + np.arange(fresh.size)
+    def _with_given_rows(self, grown: Factor, rows: KernelRows) -> KernelRows:
+        """Return the covariances, given the core, of all extra rows of the factor with all arms."""
+        known = self.given.length
+        fresh = grown.extra[known:]
+        size = grown.core.shape[0]
+        coefficients = np.zeros((fresh.size, rows.length))
+        coefficients[:, :size] = -solve_lower(grown.core, grown.border[known:].T, transposed=True).T
+        coefficients[np.arange(fresh.size), fresh] += 1.0
+        return self.given.append(Combination(rows, coefficients), np.arange(fresh.size))
 
-        known = self.rows.entries(np.arange(self.rows.length), places)  # K_Du
-        weights = self.factor.solve(known)
-        covariance = rows.entries(chosen, places) - weights.T @ known  # Sigma_uu
+    def _moved(  # noqa: PLR0913, PLR0917 - the update of the module's formula
+        self,
+        chosen: Rows,
+        places: Rows,
+        counts: Vector,
+        averages: Vector,
+        grown: Factor,
+        given: KernelRows,
+    ) -> tuple[Vector, Vector]:
+        """Return the means and variances of all arms after a batch."""
+        known = grown.corner.shape[0]
+        half = solve_lower(grown.corner, grown.schur[:known, chosen])
+        covariance = grown.schur[np.ix_(chosen, chosen)] - half.T @ half  # Sigma_uu
         lower = checked_cholesky(covariance, self.noise_variance[places] / counts)
 
-        # V = L^-1 (K_u - weights^T K_D) as one combination of kernel rows
-        coefficients = np.zeros((places.size, rows.length))
-        coefficients[:, : self.rows.length] = -weights.T
+        # V = L^-1 (Sigma_u. before the batch), a combination of the rows given the core
+        coefficients = np.zeros((places.size, given.length))
+        coefficients[:, :known] = -solve_lower(grown.corner, half, transposed=True).T
         coefficients[np.arange(places.size), chosen] += 1.0
-        coefficients = solve_triangular(lower, coefficients, lower=True, check_finite=False)
-        surprise = solve_triangular(
-            lower, averages - self.mean[places], lower=True, check_finite=False
-        )
+        coefficients = solve_lower(lower, coefficients)
+        surprise = solve_lower(lower, (averages - self.mean[places])[:, None])[:, 0]
         mean, variance = self.mean.copy(), self.variance.copy()
         for part in tiles(mean.size):
-            moves = rows.combine(coefficients, part)
+            moves = given.combine(coefficients, part)
             mean[part] += surprise @ moves
             variance[part] -= np.einsum("ij,ij->j", moves, moves)
-        return mean, clipped_variance(variance, self.prior_variance), rows
+        return mean, clipped_variance(variance, self.prior_variance)
 
     def _merged(
         self, places: Rows, counts: Vector, averages: Vector

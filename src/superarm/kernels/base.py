@@ -17,8 +17,8 @@ from superarm.arrays import Matrix, Vector, require_positive
 from superarm.errors import CapacityError
 from superarm.gaussian import cholesky_with_jitter
 
-EXACT_DRAW_LIMIT = 4000
-"""Up to this many arms a prior draw factorises the Gram matrix (128 MB, about a second)."""
+EXACT_DRAW_LIMIT = 6000
+"""Up to this many arms a prior draw factorises the Gram matrix (288 MB, about two seconds)."""
 
 FEATURES = 1024
 """Pairs of random Fourier features (cosine and sine) in a draw beyond `EXACT_DRAW_LIMIT`."""

@@ -52,7 +52,7 @@ class BayesUCBWidth:
     logarithms, so that no number of arms or rounds underflows.
 
     >>> round(BayesUCBWidth(n_arms=100, omega=1.0, xi=1.0)(1), 4)
-    2.2403
+    2.2404
     """
 
     n_arms: int

@@ -1,0 +1,29 @@
+"""Every Python block of README.md and docs/ runs, block after block as a reader would."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+WITH_CODE = [path for path in DOCUMENTS if "```python" in path.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("document", WITH_CODE, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_code_blocks_run(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = document.read_text(encoding="utf-8")
+    names: dict[str, object] = {"__name__": "__main__"}
+    for block in re.finditer(r"```python\n(.*?)```", text, re.DOTALL):
+        line = text[: block.start()].count("\n") + 1
+        source = "\n" * line + block.group(1)  # so that errors name the document's line
+        exec(compile(source, str(document), "exec"), names)  # noqa: S102 - the project's own text
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links_to_files_lead_somewhere(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
+        if "://" not in target:
+            assert (document.parent / target).exists(), f"{document.name} links to {target}"

@@ -1,0 +1,249 @@
+"""Saved runs: bit for bit, without pickle, and damage is told."""
+
+import itertools
+import json
+import os
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from strategies import random_arms
+from superarm import Agent, Arms, DataError, Round, load, play, save
+from superarm.arrays import Matrix, Vector
+from superarm.beliefs import ExactGP, FiniteGP, IndependentGaussian
+from superarm.kernels import RBF, Kernel, Matern52, PerArm
+from superarm.oracles import Dijkstra, Subsets, TopK
+from superarm.policies import (
+    EpsilonGreedy,
+    JointThompson,
+    MarginalThompson,
+    Rectified,
+    UpperConfidenceBound,
+)
+from superarm.problems import ContextualProblem, FiniteProblem, PoissonSubset, grid_paths
+from superarm.theory import BayesUCBWidth, QuantileWidth, ScaledWidth
+
+N = 60
+ARMS = random_arms(N, 2, seed=2)
+KERNEL = 0.5 * Matern52([0.4, 0.8]) * RBF(1.0) + PerArm(0.1)
+
+
+def half_of_t(t: int) -> float:
+    return 0.5 / t
+
+
+def prior_mean(arms: Arms) -> Vector:
+    return arms.contexts @ np.ones(2)
+
+
+@dataclass(frozen=True)
+class LinearKernel(Kernel):
+    scale: float
+
+    def gram(self, left: Arms, right: Arms) -> Matrix:
+        return self.scale * left.contexts @ right.contexts.T
+
+    def diagonal(self, arms: Arms) -> Vector:
+        return self.scale * (arms.contexts**2) @ np.ones(arms.n_features)
+
+
+def finite_world() -> Any:
+    offer = PoissonSubset(30, fewest=4)
+    rng = np.random.default_rng(0)
+    return FiniteProblem.sample(ARMS, KERNEL, Subsets(N, 4), rng, availability=offer)
+
+
+def contextual_world() -> Any:
+    rng = np.random.default_rng(0)
+    return ContextualProblem.sample(N, 2, RBF(0.5), Subsets(N, 4), rng)
+
+
+def path_world() -> Any:
+    paths = grid_paths(4, 4)
+    arms = random_arms(paths.n_arms, 2, 0)
+    return FiniteProblem.sample(arms, RBF(), paths, np.random.default_rng(0), mean=-9.0)
+
+
+def path_agent() -> Any:
+    arms = random_arms(grid_paths(4, 4).n_arms, 2, 0)
+    belief = FiniteGP.from_kernel(arms, RBF(), 0.01, mean=-9.0)
+    return Agent(belief, Rectified(MarginalThompson()), Dijkstra())
+
+
+finite_gp = FiniteGP.from_kernel(ARMS, KERNEL, 0.01)
+CASES: dict[str, tuple[Any, Any]] = {
+    "finite": (finite_world(), Agent(finite_gp, MarginalThompson(), TopK())),
+    "joint": (finite_world(), Agent(finite_gp, JointThompson(), TopK())),
+    "dense": (
+        finite_world(),
+        Agent(
+            FiniteGP.from_covariance(np.zeros(N), KERNEL.gram(ARMS, ARMS), 0.01),
+            UpperConfidenceBound(ScaledWidth(BayesUCBWidth(N), 0.5)),
+            TopK(),
+        ),
+    ),
+    "independent": (
+        finite_world(),
+        Agent(IndependentGaussian(np.zeros(N), 1.0, 0.01), EpsilonGreedy(0.2), TopK()),
+    ),
+    "exact": (contextual_world(), Agent(ExactGP(RBF(0.5), 0.01), JointThompson(), TopK())),
+    "paths": (path_world(), path_agent()),
+}
+
+
+def steps_of(world: Any, agent: Any, horizon: int, streams: Any, start: int = 1) -> Any:
+    return list(play(world, agent, horizon, start=start, **streams))
+
+
+def streams(kind: Any = np.random.PCG64) -> Any:
+    return {
+        "world": np.random.Generator(kind(1)),
+        "mind": np.random.Generator(kind(2)),
+    }
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("pause", [0, 1, 17])
+def test_a_resumed_run_is_the_uninterrupted_run(tmp_path: Path, case: str, pause: int) -> None:
+    world, agent = CASES[case]
+    whole = steps_of(world, agent, 30, streams())
+    generators = streams()
+    for _, learned in itertools.islice(play(world, agent, 30, **generators), pause):
+        agent = learned
+    save(agent, tmp_path / "run", t=pause, **generators)
+    agent, t, outer, inner = load(tmp_path / "run")
+    assert t == pause
+    rest = steps_of(world, agent, 30, {"world": outer, "mind": inner}, start=t + 1)
+    for (left, learned), (right, resumed) in zip(whole[pause:], rest, strict=True):
+        assert left.t == right.t
+        assert_array_equal(left.indices, right.indices)
+        assert_array_equal(left.super_arm, right.super_arm)
+        assert_array_equal(left.rewards, right.rewards)
+        arms = left.round.arms
+        assert_array_equal(learned.belief.posterior(arms).std, resumed.belief.posterior(arms).std)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        np.random.PCG64,
+        np.random.PCG64DXSM,
+        np.random.MT19937,
+        np.random.Philox,
+        np.random.SFC64,
+    ],
+)
+def test_every_generator_goes_on_where_it_was(tmp_path: Path, kind: Any) -> None:
+    generators = streams(kind)
+    generators["world"].standard_normal(7)
+    save(CASES["independent"][1], tmp_path / "run", t=0, **generators)
+    _, _, world, mind = load(tmp_path / "run")
+    assert_array_equal(world.random(9), generators["world"].random(9))
+    assert_array_equal(mind.integers(99, size=9), generators["mind"].integers(99, size=9))
+    left, right = world.spawn(1)[0], generators["world"].spawn(1)[0]
+    assert_array_equal(left.random(3), right.random(3))
+
+
+def test_parts_of_ones_own_must_be_named_to_load(tmp_path: Path) -> None:
+    belief = ExactGP(LinearKernel(2.0), 0.1, prior_mean)
+    agent = Agent(belief, UpperConfidenceBound(QuantileWidth(half_of_t)), TopK())
+    agent = agent.learn(Round(1, ARMS, Subsets(N, 2)), [3, 4], [1.0, 2.0])
+    save(agent, tmp_path / "run", t=1, **streams())
+    with pytest.raises(DataError, match=r"LinearKernel, which is not part of superarm"):
+        load(tmp_path / "run")
+    loaded = load(tmp_path / "run", known=[LinearKernel, prior_mean, half_of_t]).agent
+    assert_array_equal(loaded.belief.posterior(ARMS).mean, agent.belief.posterior(ARMS).mean)
+    assert loaded.policy.width(3) == agent.policy.width(3)  # type: ignore[attr-defined]  # UCB
+
+
+def test_what_cannot_be_saved_is_told_and_nothing_is_written(tmp_path: Path) -> None:
+    nameless: Any = Agent(finite_gp, UpperConfidenceBound(QuantileWidth(lambda t: 0.5 / t)), TopK())
+    with pytest.raises(ValueError, match="define it at the top level of a module"):
+        save(nameless, tmp_path / "run", t=0, **streams())
+
+    class Stateful:
+        def __init__(self) -> None:
+            self.memory = [1]
+
+    with pytest.raises(ValueError, match="make it a frozen dataclass|top level"):
+        save(Agent(finite_gp, Stateful(), TopK()), tmp_path / "run", t=0, **streams())  # type: ignore[arg-type]  # the bad input under test
+    with pytest.raises(ValueError, match="t must be the last round played"):
+        save(CASES["finite"][1], tmp_path / "run", t=-1, **streams())
+    assert list(tmp_path.iterdir()) == []
+
+
+def saved(folder: Path) -> Path:
+    path = folder / "run"
+    save(CASES["independent"][1], path, t=3, **streams())
+    return path
+
+
+def test_there_is_no_pickle_in_the_file(tmp_path: Path) -> None:
+    with zipfile.ZipFile(saved(tmp_path)) as archive:
+        names = archive.namelist()
+        tree = json.loads(archive.read("state.json"))
+    assert all(name == "state.json" or name.endswith(".npy") for name in names)
+    assert tree["t"] == 3
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_any_damaged_byte_is_noticed(tmp_path: Path, data: Any) -> None:
+    path = saved(tmp_path)
+    content = bytearray(path.read_bytes())
+    # the header's padding says nothing
+    useful = list(range(82)) + list(range(128, len(content)))
+    place = data.draw(st.sampled_from(useful))
+    content[place] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="run"):
+        load(path)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.floats(0, 1, exclude_max=True))
+def test_any_truncation_is_noticed(tmp_path: Path, share: float) -> None:
+    path = saved(tmp_path)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(DataError, match="truncated"):
+        load(path)
+
+
+def test_a_newer_format_is_refused(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b"superarm-state 1 ", b"superarm-state 2 ", 1))
+    with pytest.raises(DataError, match="format version 2, this superarm reads up to 1"):
+        load(path)
+
+
+def test_a_missing_file_and_a_strange_file_are_told(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        load(tmp_path / "nowhere")
+    (tmp_path / "strange").write_text("hello")
+    with pytest.raises(DataError, match="is no saved run"):
+        load(tmp_path / "strange")
+
+
+def test_a_failing_write_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = saved(tmp_path)
+    before = path.read_bytes()
+
+    def full_disk(_: int) -> None:
+        msg = "No space left on device"
+        raise OSError(msg)
+
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        save(CASES["finite"][1], path, t=9, **streams())
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
