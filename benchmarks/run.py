@@ -54,13 +54,9 @@ def _table(table: dict[str, Any]) -> str:
 
 
 def _cell(value: object) -> str:
-    return (
-        f"{value:,.3g}"
-        if isinstance(value, float)
-        else f"{value:,}"
-        if isinstance(value, int)
-        else str(value)
-    )
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 if __name__ == "__main__":
