@@ -216,6 +216,39 @@ class TestBadInput:
             agent.decide(self.available, np.random.default_rng(0))
 
 
+def test_arms_are_taken_by_positions_or_by_a_mask() -> None:
+    arms = Arms([10, 11, 12], np.eye(3))
+    assert arms.take([2, 0]).ids.tolist() == [12, 10]
+    assert arms.take(np.array([True, False, True])).ids.tolist() == [10, 12]
+    with pytest.raises(ValueError, match=r"mask of shape \(2,\); expected shape \(3,\)"):
+        arms.take([True, False])
+    for wrong in ([3], [-1]):
+        with pytest.raises(ValueError, match="expected 0 to 2"):
+            arms.take(wrong)
+    with pytest.raises(ValueError, match="rows must be integers"):
+        arms.take([0.7])
+    with pytest.raises(ValueError, match="one axis"):
+        arms.take([[0, 1]])
+
+
+def test_a_step_keeps_its_rewards_when_the_world_reuses_its_array() -> None:
+    buffer = np.zeros(3)
+
+    class Recycler:
+        def observe(self, t: int, rng: Any) -> Round[Subsets]:
+            del rng
+            return Round(t, ARMS, Subsets(N, 3))
+
+        def pull(self, available: Round[Subsets], super_arm: SuperArm, rng: Any) -> Vector:
+            del super_arm, rng
+            buffer[:] = available.t
+            return buffer
+
+    streams: Any = {"world": np.random.default_rng(0), "mind": np.random.default_rng(1)}
+    steps = [step for step, _ in play(Recycler(), gp_agent(), 3, **streams)]
+    assert [step.rewards.tolist() for step in steps] == [[1.0] * 3, [2.0] * 3, [3.0] * 3]
+
+
 def test_arrays_given_to_arms_are_copied_and_frozen() -> None:
     contexts = np.zeros((2, 1))
     arms = Arms([0, 1], contexts)

@@ -1,12 +1,14 @@
 """Saved runs: bit for bit, without pickle, and damage is told."""
 
+import functools
+import hashlib
 import itertools
 import json
 import os
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -177,6 +179,93 @@ def test_what_cannot_be_saved_is_told_and_nothing_is_written(tmp_path: Path) -> 
     with pytest.raises(ValueError, match="t must be the last round played"):
         save(CASES["finite"][1], tmp_path / "run", t=-1, **streams())
     assert list(tmp_path.iterdir()) == []
+
+
+@dataclass(frozen=True)
+class WithHiddenState(LinearKernel):
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden", 1.0)
+
+
+class Pair(NamedTuple):
+    a: int
+    b: int
+
+
+@dataclass(frozen=True)
+class Holder:
+    content: Any
+
+    def indices(self, t: int, posterior: Any, rng: Any) -> Vector:
+        del t, rng
+        return np.zeros(posterior.mean.size)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        functools.partial(half_of_t, 1),
+        {1, 2},
+        b"bytes",
+        1 + 2j,
+        range(3),
+        Path("file"),
+        np.random.default_rng(0),
+        {3: 1.5},
+        Pair(1, 2),
+        LinearKernel(1.0).gram,
+        WithHiddenState(1.0),
+        lambda t: t,
+    ],
+    ids=lambda content: type(content).__name__,
+)
+def test_state_that_could_not_be_given_back_is_refused(tmp_path: Path, content: Any) -> None:
+    agent: Any = Agent(finite_gp, Holder(content), TopK())
+    with pytest.raises(ValueError, match="cannot save"):
+        save(agent, tmp_path / "run", t=0, **streams())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", [None, True, 3, 0.1, "x", (1, (2.0,)), [1, "a"], {"k": [1]}])
+def test_plain_state_comes_back_as_it_was(tmp_path: Path, content: Any) -> None:
+    agent: Any = Agent(finite_gp, Holder(content), TopK())
+    save(agent, tmp_path / "run", t=0, **streams())
+    loaded: Any = load(tmp_path / "run", known=[Holder]).agent
+    assert loaded.policy.content == content
+    assert type(loaded.policy.content) is type(content)
+
+
+def test_one_generator_for_both_stays_one(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    rounds: Any = np.int64(2)
+    save(CASES["finite"][1], tmp_path / "run", t=rounds, world=rng, mind=rng)
+    _, t, world, mind = load(tmp_path / "run")
+    assert world is mind
+    assert t == 2
+    assert_array_equal([world.random(), mind.random()], rng.random(2))
+
+
+@pytest.mark.parametrize(
+    "name", ["superarm.state:os._exit", "superarm.state:json.loads", "os:_exit"]
+)
+def test_a_file_cannot_name_what_is_not_the_packages(tmp_path: Path, name: str) -> None:
+    path, forged = tmp_path / "run", tmp_path / "forged"
+    agent = Agent(finite_gp, UpperConfidenceBound(QuantileWidth(half_of_t)), TopK())
+    save(agent, path, t=0, **streams())
+    with zipfile.ZipFile(path) as original, zipfile.ZipFile(forged, "w") as archive:
+        for member in original.namelist():
+            content = original.read(member)
+            if member == "state.json":
+                text = content.decode()
+                start = text.index('{"name": ')
+                end = text.index("}", start) + 1
+                content = (text[:start] + json.dumps({"name": name}) + text[end:]).encode()
+            archive.writestr(member, content)
+    body = forged.read_bytes()
+    header = f"superarm-state 1 {hashlib.sha256(body).hexdigest()}".encode().ljust(127) + b"\n"
+    forged.write_bytes(header + body)
+    with pytest.raises(DataError, match="no class or function of superarm|not part of superarm"):
+        load(forged, known=[half_of_t])
 
 
 def saved(folder: Path) -> Path:

@@ -13,7 +13,7 @@ from superarm.arrays import Matrix, Vector
 from superarm.beliefs import ExactGP, FiniteGP, IndependentGaussian
 from superarm.gaussian import Marginals, rectified_mean
 from superarm.kernels import RBF
-from superarm.oracles import Dijkstra, Paths, Subsets, TopK
+from superarm.oracles import Dijkstra, Exhaustive, Paths, Subsets, TopK
 from superarm.policies import Greedy, JointThompson, MarginalThompson, Rectified
 
 class Menu:
@@ -35,6 +35,11 @@ exact = ExactGP(RBF(), 0.1)
 """
 
 RIGHT = """
+arms = Arms([0, 1, 2])
+mine = Agent(FiniteGP.from_covariance([0.0] * 3, np.eye(3)), MarginalThompson(), TopK())
+for step, mine in play(Menu(), mine, horizon=3, world=rng, mind=rng):  # the usual loop
+    mine.learn(step.round, step.super_arm, step.rewards)
+Agent(exact, Greedy(), Exhaustive())
 for step, agent in play(Menu(), Agent(exact, JointThompson(), TopK()), 3, world=rng, mind=rng):
     agent.learn(step.round, step.super_arm, step.rewards)
 Agent(MarginalBelief(), Rectified(MarginalThompson()), Dijkstra())

@@ -6,7 +6,16 @@ from typing import Generic, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from superarm.arrays import Matrix, Rows, Vector, as_matrix, as_rows, as_vector, frozen
+from superarm.arrays import (
+    Matrix,
+    Rows,
+    Vector,
+    as_matrix,
+    as_positions,
+    as_rows,
+    as_vector,
+    frozen,
+)
 from superarm.values import assembled
 
 SuperArm: TypeAlias = Rows
@@ -53,8 +62,8 @@ class Arms:
         return int(self.contexts.shape[1])
 
     def take(self, rows: ArrayLike) -> "Arms":
-        """Return the arms at these positions, in this order."""
-        positions = np.asarray(rows, dtype=np.intp)
+        """Return the arms at these positions, in this order, or where a mask is true."""
+        positions = as_positions("rows", rows, len(self))
         return assembled(
             Arms, ids=frozen(self.ids[positions]), contexts=frozen(self.contexts[positions])
         )

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 Vector: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
 Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 Rows: TypeAlias = np.ndarray[tuple[int], np.dtype[np.intp]]
+Mask: TypeAlias = np.ndarray[tuple[int], np.dtype[np.bool_]]
 Pairs: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.intp]]
 
 _MATRIX_AXES = 2
@@ -46,6 +47,22 @@ def as_rows(name: str, values: ArrayLike) -> Rows:
         msg = f"{name} must have one axis, got shape {array.shape}"
         raise ValueError(msg)
     return frozen(array)
+
+
+def as_positions(name: str, values: ArrayLike, size: int) -> Rows:
+    """Return positions from 0 to size - 1; a boolean mask of that size stands for its true ones."""
+    given = np.asarray(values)
+    if given.dtype == np.bool_ and given.size:
+        if given.shape != (size,):
+            msg = f"{name} is a mask of shape {given.shape}; expected shape ({size},)"
+            raise ValueError(msg)
+        return np.flatnonzero(given)
+    rows = as_rows(name, given)
+    outside = (rows < 0) | (rows >= size)
+    if outside.any():
+        msg = f"{name} holds position {int(rows[outside][0])}; expected 0 to {size - 1}"
+        raise ValueError(msg)
+    return rows
 
 
 def as_pairs(name: str, values: ArrayLike, n_left: int, n_right: int) -> Pairs:

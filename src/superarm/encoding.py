@@ -3,7 +3,9 @@
 import importlib
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
-from typing import Any, Protocol
+from functools import cached_property
+from types import FunctionType
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -28,36 +30,50 @@ class Encoder:
     def __init__(self) -> None:
         """Start with no arrays."""
         self.arrays: dict[str, AnyArray] = {}
+        self.named: dict[str, object] = {}
         self._keys: dict[int, str] = {}
 
     def encode(self, value: object) -> object:  # noqa: PLR0911 - one per kind
         """Return the value as JSON, or say what cannot be stored."""
-        match value:
-            case None | bool() | int() | float() | str():
-                return value
-            case np.generic():
-                return value.item()
-            case np.ndarray():
-                return {"array": self._key(value)}
-            case tuple() | list():
-                return {type(value).__name__: [self.encode(item) for item in value]}
-            case dict():
-                return {"dict": {str(key): self.encode(item) for key, item in value.items()}}
-        if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
-            return {"name": _name_of(value)}
-        return {"type": _name_of(type(value)), "fields": self._parts(value)}
+        kind = type(value)
+        if value is None or kind in (bool, int, float, str):
+            return value
+        if isinstance(value, np.generic):
+            return value.item()
+        if kind is np.ndarray:
+            return {"array": self._key(np.asarray(value))}
+        if isinstance(value, (tuple, list)) and kind in (tuple, list):
+            return {kind.__name__: [self.encode(item) for item in value]}
+        if isinstance(value, dict) and kind is dict:
+            if not all(isinstance(key, str) for key in value):
+                _refuse(value, "its keys must be strings")
+            return {"dict": {key: self.encode(item) for key, item in value.items()}}
+        if isinstance(value, (FunctionType, type)):
+            return {"name": self._name(value)}
+        return {"type": self._name(kind), "fields": self._parts(value)}
 
     def _parts(self, value: object) -> dict[str, object]:
         if isinstance(value, Stored):
             parts = value.stored()
         elif is_dataclass(value):
             parts = field_values(value)
-        elif not getattr(value, "__dict__", {}):
+            self._require_only_fields(value, set(parts))
+        elif _is_plain(value):
             parts = {}
         else:
-            msg = f"cannot save a {type(value).__name__}: make it a frozen dataclass"
-            raise ValueError(msg)
+            _refuse(value, "make it a frozen dataclass, or a function with a name in a module")
         return {name: self.encode(part) for name, part in parts.items()}
+
+    @staticmethod
+    def _require_only_fields(value: object, names: set[str]) -> None:
+        for name in set(vars(value)) - names if hasattr(value, "__dict__") else ():
+            if not isinstance(getattr(type(value), name, None), cached_property):
+                _refuse(value, f"{name!r} is no field of it; make it a field or a cached_property")
+
+    def _name(self, value: Any) -> str:  # noqa: ANN401 - a class or function
+        name = _name_of(value)
+        self.named[name] = value
+        return name
 
     def _key(self, array: AnyArray) -> str:
         if array.dtype.hasobject:
@@ -125,13 +141,30 @@ class Decoder:
             )
             raise DataError(msg)
         try:
-            found: object = importlib.import_module(module)
+            found: Any = importlib.import_module(module)
             for part in path.split("."):
                 found = getattr(found, part)
         except (ImportError, AttributeError) as error:
             msg = f"{self._source} uses {name}, which this version does not have"
             raise DataError(msg) from error
+        # what a module of ours merely imports is not ours
+        if not isinstance(found, (FunctionType, type)) or _name_of(found) != name:
+            msg = f"{self._source} uses {name}, which is no class or function of {_PACKAGE}"
+            raise DataError(msg)
         return found
+
+
+def _is_plain(value: object) -> bool:
+    """Say whether an object of a class written in Python has no state at all."""
+    kind = type(value)
+    written = kind.__new__ is object.__new__  # not a class with storage of its own
+    slots = any("__slots__" in vars(base) for base in kind.__mro__[:-1])
+    return written and not slots and getattr(value, "__dict__", None) == {}
+
+
+def _refuse(value: object, why: str) -> NoReturn:
+    msg = f"cannot save a {type(value).__name__}: {why}"
+    raise ValueError(msg)
 
 
 def _name_of(value: Any) -> str:  # noqa: ANN401 - a class or function

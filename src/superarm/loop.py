@@ -1,27 +1,26 @@
 """Algorithm 1, the framework for combinatorial volatile semi-bandits, as a generator."""
 
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 
-from superarm.agent import Agent
 from superarm.arms import Step
-from superarm.protocols import Environment, FeasibleSet, Posterior
+from superarm.protocols import Environment, Player
 
-P = TypeVar("P", bound=Posterior)
-S = TypeVar("S", bound=FeasibleSet)
+S = TypeVar("S")
+A = TypeVar("A")
 
 
 def play(  # noqa: PLR0913 - Algorithm 1 has these inputs
     environment: Environment[S],
-    agent: Agent[P, S],
+    agent: Player[S, A],
     horizon: int,
     *,
     world: np.random.Generator,
     mind: np.random.Generator,
     start: int = 1,
-) -> Iterator[tuple[Step[S], Agent[P, S]]]:
+) -> Iterator[tuple[Step[S], A]]:
     """Yield every played round together with the agent that learned from it.
 
     Args:
@@ -36,6 +35,8 @@ def play(  # noqa: PLR0913 - Algorithm 1 has these inputs
         available = environment.observe(t, world)  # A_t, S_t   ObserveAvailableArms
         indices = agent.indices(available, mind)  # U_t        GetBaseArmIndices
         super_arm = agent.select(available, indices)  # a_t        SelectOptimalSuperArm
-        rewards = environment.pull(available, super_arm, world)  # r_t        ObserveRewards
-        agent = agent.learn(available, super_arm, rewards)  # theta_t    UpdateParameters
-        yield Step(available, indices, super_arm, rewards), agent
+        pulled = environment.pull(available, super_arm, world)  # r_t        ObserveRewards
+        rewards = available.checked_rewards(super_arm, pulled)
+        learned = agent.learn(available, super_arm, rewards)  # theta_t    UpdateParameters
+        yield Step(available, indices, super_arm, rewards), learned
+        agent = cast("Player[S, A]", learned)  # agents learn into their own kind

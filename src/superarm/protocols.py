@@ -114,6 +114,25 @@ class Environment(Protocol[S]):
         ...
 
 
+A_co = TypeVar("A_co", covariant=True)
+
+
+class Player(Protocol[S_contra, A_co]):
+    """What the loop asks of an agent; learning returns another of its kind."""
+
+    def indices(self, available: Round[S_contra], rng: np.random.Generator, /) -> Vector:
+        """Return the indices U_t."""
+        ...
+
+    def select(self, available: Round[S_contra], indices: Vector, /) -> SuperArm:
+        """Return the super arm to play."""
+        ...
+
+    def learn(self, available: Round[S_contra], super_arm: SuperArm, rewards: Vector, /) -> A_co:
+        """Return the agent that has seen these rewards."""
+        ...
+
+
 class KnownTruth(Protocol):
     """What only the evaluator may touch of the world."""
 

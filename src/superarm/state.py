@@ -7,8 +7,8 @@ their fields and runs no code of the file.
 
 import hashlib
 import json
+import operator
 import os
-import tempfile
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,6 +19,7 @@ import numpy as np
 from superarm.agent import Agent
 from superarm.encoding import Decoder, Encoder
 from superarm.errors import DataError
+from superarm.files import write_atomically
 
 VERSION = 1
 _MAGIC = "superarm-state"
@@ -50,32 +51,20 @@ def save(
     functions (prior means, quantile levels) if they have a name in a module; `load` must then be
     told of them.
     """
-    if t < 0:
+    last = operator.index(t)
+    if last < 0:
         msg = f"t must be the last round played (0 if none), got {t}"
         raise ValueError(msg)
     encoder = Encoder()
     tree = {
         "agent": encoder.encode(agent),
-        "t": t,
+        "t": last,
         "world": encoder.encode(_generator_state(world)),
-        "mind": encoder.encode(_generator_state(mind)),
+        # one generator for both must stay one
+        "mind": None if mind is world else encoder.encode(_generator_state(mind)),
     }
-    target = Path(path)
-    with tempfile.NamedTemporaryFile(
-        dir=target.parent, prefix=f".{target.name}.", delete=False
-    ) as file:
-        temporary = Path(file.name)
-        try:
-            _write(file, tree, encoder.arrays)
-            file.flush()
-            os.fsync(file.fileno())
-            file.close()
-            temporary.replace(target)
-        except BaseException:
-            file.close()
-            temporary.unlink(missing_ok=True)
-            raise
-    _sync_folder(target.parent)
+    Decoder("what was to be saved", encoder.arrays, encoder.named.values()).decode(tree["agent"])
+    write_atomically(path, lambda file: _write(file, tree, encoder.arrays))
 
 
 def load(path: str | os.PathLike[str], *, known: Iterable[object] = ()) -> SavedRun:
@@ -91,12 +80,11 @@ def load(path: str | os.PathLike[str], *, known: Iterable[object] = ()) -> Saved
         with zipfile.ZipFile(file) as archive:
             tree = json.loads(archive.read("state.json"))
             decoder = Decoder(name, _Arrays(archive), known)
-            return SavedRun(
-                agent=decoder.decode(tree["agent"]),
-                t=int(tree["t"]),
-                world=_generator(name, decoder.decode(tree["world"])),
-                mind=_generator(name, decoder.decode(tree["mind"])),
-            )
+            world = _generator(name, decoder.decode(tree["world"]))
+            mind = world
+            if tree["mind"] is not None:
+                mind = _generator(name, decoder.decode(tree["mind"]))
+            return SavedRun(decoder.decode(tree["agent"]), int(tree["t"]), world, mind)
 
 
 class _Arrays:
@@ -169,12 +157,3 @@ def _generator(name: str, stored: dict[str, Any]) -> np.random.Generator:
     bits = getattr(np.random, kind)(seeds)
     bits.state = stored["state"]
     return np.random.Generator(bits)
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "posix":  # a rename is durable when its folder is; Windows has no such call
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -1,6 +1,7 @@
 """Laws that every kernel obeys, and each docstring's formula evaluated."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -130,7 +131,7 @@ def test_draws_have_the_kernels_covariance(kernel: Kernel, *, exact: bool) -> No
 def test_a_product_with_a_kernel_without_features_is_drawn_feature_by_feature(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("superarm.kernels.base.FEATURES", 8)
+    monkeypatch.setattr("superarm.kernels.base.MIXED_FEATURES", 8)
     rng = np.random.default_rng(0)
     for kernel in (RBF(0.7) * PerArm(2.0), NoSpectrum() * Matern52(0.5)):
         draws = np.array([kernel.draw_many(SOME, rng) for _ in range(DRAWS)])
@@ -173,6 +174,27 @@ def test_variances_must_be_positive() -> None:
             make(variance=0.0)
     with pytest.raises(ValueError, match="variance must be positive"):
         -1.0 * RBF()
+
+
+def test_combining_kernels_leaves_their_gram_matrices_alone() -> None:
+    mine = np.eye(3)
+
+    class Precomputed(NoSpectrum):
+        def gram(self, left: Arms, right: Arms) -> Matrix:
+            del left, right
+            return mine
+
+    arms = ARMS.take(range(3))
+    (Precomputed() + Constant(1.0)).gram(arms, arms)
+    (Precomputed() * Constant(2.0)).gram(arms, arms)
+    assert_allclose(mine, np.eye(3))
+
+
+def test_numbers_combine_with_kernels_and_other_things_do_not() -> None:
+    assert_allclose((RBF() + 2.0).diagonal(ARMS), 3.0)
+    wrong: Any = "kernel"
+    with pytest.raises(TypeError, match="not with str"):
+        RBF() + wrong
 
 
 def test_lengthscales_must_fit_the_contexts() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from strategies import finite
-from superarm import CapacityError, InfeasibleError, NegativeCycleError
+from superarm import CapacityError, InfeasibleError, NegativeCycleError, NumericalError
 from superarm.arrays import Vector
 from superarm.oracles import (
     Assignments,
@@ -310,11 +310,32 @@ def test_dijkstra_is_bellman_ford_on_larger_graphs(seed: int, line: bool) -> Non
         (Kruskal(), SpanningTrees(3, [(0, 1), (1, 2), (0, 2)])),
         (Dijkstra(), Paths(3, [(0, 1), (1, 2), (0, 2)], 0, 2)),
         (BellmanFord(), Paths(3, [(0, 1), (1, 2), (0, 2)], 0, 2)),
+        (Exhaustive(), Subsets(3, 2)),
     ],
 )
-def test_a_wrong_number_of_indices_is_refused(oracle: Any, feasible: Any) -> None:
-    with pytest.raises(ValueError, match="speaks of 3 arms"):
+def test_indices_that_do_not_fit_or_are_not_finite_are_refused(oracle: Any, feasible: Any) -> None:
+    with pytest.raises(ValueError, match="speaks of 3 arms, but there are 4 indices"):
         oracle.select(feasible, np.zeros(4))
+    for bad in (np.nan, -np.inf):
+        with pytest.raises(ValueError, match="indices must be finite"):
+            oracle.select(feasible, [-1.0, bad, -1.0])
+
+
+def test_costs_that_add_up_to_infinity_are_an_error() -> None:
+    feasible: Any = Paths(3, [(1, 2), (2, 0), (0, 1)], 0, 2)
+    oracle: Any
+    for oracle in (Dijkstra(), BellmanFord()):
+        with pytest.raises(NumericalError, match="add up to infinity"):
+            oracle.select(feasible, np.full(3, -np.finfo(float).max))
+
+
+@given(st.integers(0, 10**6), st.sampled_from([1e-9, 1e-3, 1e6]))
+def test_the_unit_of_weights_does_not_matter(seed: int, unit: float) -> None:
+    rng = np.random.default_rng(seed)
+    weights, indices = rng.random(12), rng.random(12)
+    left = Knapsack().select(Knapsacks(weights, 3.0), indices)
+    right = Knapsack().select(Knapsacks(weights * unit, 3.0 * unit), indices)
+    assert_allclose(indices[left].sum(), indices[right].sum(), atol=1e-8)
 
 
 def test_subsets_larger_than_the_round_are_refused() -> None:
@@ -323,6 +344,9 @@ def test_subsets_larger_than_the_round_are_refused() -> None:
     for make in (Subsets, SubsetsUpTo):
         with pytest.raises(ValueError, match="k must be at least 1"):
             make(3, 0)
+        half: Any = 2.5
+        with pytest.raises(ValueError, match="k must be a whole number, got 2.5"):
+            make(5, half)
 
 
 def test_bad_knapsacks_are_refused() -> None:
@@ -363,6 +387,8 @@ def test_bad_paths_are_refused() -> None:
         Paths(3, [(0, 1)], 1, 1)
     with pytest.raises(ValueError, match="goal must be a node"):
         Paths.on_turns(2, [(1, 0)], 0, 2)
+    with pytest.raises(ValueError, match="closed holds position 1; expected 0 to 0"):
+        Paths.on_turns(2, [(0, 1)], 0, 1).without_arcs([1])
     with pytest.raises(ValueError, match="an arc is an arm"):
         Paths(2, [(0, 1)], 0, 1).without_arcs([0])
 
@@ -381,6 +407,12 @@ def test_enumeration_has_a_limit() -> None:
 
 
 class Nothing:
+    n_arms, max_size = 1, 1
+
+    def contains(self, super_arm: Any) -> bool:
+        del super_arm
+        return False
+
     def super_arms(self) -> Any:
         return iter(())
 

@@ -1,7 +1,8 @@
-"""Beliefs about the arms: exact Gaussian processes and independent Gaussians."""
+"""Beliefs about the arms: exact and sparse Gaussian processes, independent Gaussians."""
 
 from superarm.beliefs.exact import ExactGP
 from superarm.beliefs.finite import FiniteGP
 from superarm.beliefs.independent import IndependentGaussian
+from superarm.beliefs.streaming import StreamingGP
 
-__all__ = ["ExactGP", "FiniteGP", "IndependentGaussian"]
+__all__ = ["ExactGP", "FiniteGP", "IndependentGaussian", "StreamingGP"]

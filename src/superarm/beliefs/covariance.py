@@ -12,12 +12,18 @@ from superarm.errors import NumericalError
 from superarm.gaussian import ROUNDING, cholesky_with_jitter
 from superarm.kernels import EXACT_DRAW_LIMIT, Kernel
 
+_ENTRIES_AT_ONCE = 4_000_000  # kernel values evaluated together, 32 MB and some temporaries
+
 
 class PriorCovariance(Protocol):
     """Covariances by positions in the universe, and prior draws."""
 
-    def block(self, rows: Rows, columns: Rows | slice) -> Matrix:
+    def block(self, rows: Rows, columns: Rows) -> Matrix:
         """Return covariances of some arms with others."""
+        ...
+
+    def fill(self, rows: Rows, out: Matrix) -> None:
+        """Write the covariances of some arms with all to `out`."""
         ...
 
     def diagonal(self) -> Vector:
@@ -28,11 +34,6 @@ class PriorCovariance(Protocol):
         """Return one sample of all arms with mean zero."""
         ...
 
-    @property
-    def exact_draws(self) -> bool:
-        """Whether `draw` is exactly Gaussian (kernels beyond a stated size are not)."""
-        ...
-
 
 @dataclass(frozen=True, eq=False)
 class KernelCovariance:
@@ -41,9 +42,16 @@ class KernelCovariance:
     arms: Arms
     kernel: Kernel
 
-    def block(self, rows: Rows, columns: Rows | slice) -> Matrix:
+    def block(self, rows: Rows, columns: Rows) -> Matrix:
         """Evaluate the kernel."""
-        return self.kernel.gram(self.arms.take(rows), self._part(columns))
+        return self.kernel.gram(self.arms.take(rows), self.arms.take(columns))
+
+    def fill(self, rows: Rows, out: Matrix) -> None:
+        """Evaluate the kernel, some rows at a time."""
+        step = max(1, _ENTRIES_AT_ONCE // len(self.arms))
+        for begin in range(0, rows.size, step):
+            some = self.arms.take(rows[begin : begin + step])
+            out[begin : begin + step] = self.kernel.gram(some, self.arms)
 
     def diagonal(self) -> Vector:
         """Evaluate the prior variances."""
@@ -51,23 +59,13 @@ class KernelCovariance:
 
     def draw(self, rng: np.random.Generator) -> Vector:
         """Draw by a Cholesky factor made once, or by random features for many arms."""
-        if self.exact_draws:
+        if len(self.arms) <= EXACT_DRAW_LIMIT:
             return self._factor @ rng.standard_normal(len(self.arms))
         return self.kernel.draw_many(self.arms, rng)
-
-    @property
-    def exact_draws(self) -> bool:
-        """Draws are exact up to `superarm.kernels.EXACT_DRAW_LIMIT` arms."""
-        return len(self.arms) <= EXACT_DRAW_LIMIT
 
     @cached_property
     def _factor(self) -> Matrix:
         return cholesky_with_jitter(self.kernel.gram(self.arms, self.arms))
-
-    def _part(self, columns: Rows | slice) -> Arms:
-        if isinstance(columns, slice):
-            columns = np.arange(*columns.indices(len(self.arms)))
-        return self.arms.take(columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +80,9 @@ class DenseCovariance:
         if rows != columns:
             msg = f"covariance must be square, got shape {self.matrix.shape}"
             raise ValueError(msg)
-        if not np.allclose(self.matrix, self.matrix.T, rtol=1e-8, atol=1e-12):
+        if not np.allclose(
+            self.matrix, self.matrix.T, rtol=1e-8, atol=1e-12 * np.abs(self.matrix).max(initial=0.0)
+        ):
             msg = "covariance must be symmetric; pass (c + c.T) / 2 if it only differs by rounding"
             raise ValueError(msg)
         if (self.matrix.diagonal() < 0).any():
@@ -90,9 +90,13 @@ class DenseCovariance:
             raise ValueError(msg)
         self._require_semidefinite()
 
-    def block(self, rows: Rows, columns: Rows | slice) -> Matrix:
+    def block(self, rows: Rows, columns: Rows) -> Matrix:
         """Return the entries."""
-        return self.matrix[rows][:, columns]
+        return self.matrix[np.ix_(rows, columns)]
+
+    def fill(self, rows: Rows, out: Matrix) -> None:
+        """Copy the rows."""
+        out[:] = self.matrix[rows]
 
     def diagonal(self) -> Vector:
         """Return the diagonal."""
@@ -101,11 +105,6 @@ class DenseCovariance:
     def draw(self, rng: np.random.Generator) -> Vector:
         """Draw by a Cholesky factor made once."""
         return self._factor @ rng.standard_normal(self.matrix.shape[0])
-
-    @property
-    def exact_draws(self) -> bool:
-        """Draws are exact at any size."""
-        return True
 
     @cached_property
     def _factor(self) -> Matrix:

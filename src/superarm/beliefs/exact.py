@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from superarm.arms import Arms
-from superarm.arrays import Matrix, Rows, Vector, as_vector, frozen, require_positive
+from superarm.arrays import Matrix, Rows, Vector, as_vector, frozen
 from superarm.beliefs.factor import Factor
 from superarm.beliefs.joint import DIRECT_DRAW_LIMIT, MeanFunction, direct_draw, require_few
+from superarm.beliefs.prior import ContextPrior, require_same_features
 from superarm.beliefs.rows import tiles
 from superarm.beliefs.universe import merge_repeats
 from superarm.errors import CapacityError
@@ -24,7 +25,7 @@ from superarm.kernels import Kernel
 from superarm.values import changed
 
 MAX_DISTINCT = 10_000
-"""Distinct observations an `ExactGP` accepts by default (1.6 GiB; a cubic cost to refactor)."""
+"""Distinct observations an `ExactGP` accepts by default (2.5 GiB; a cubic cost to refactor)."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -43,9 +44,7 @@ class ExactGP:
     [1.0]
     """
 
-    kernel: Kernel
-    noise_variance: Vector
-    prior_mean: float | MeanFunction
+    prior: ContextPrior
     max_distinct: int
     distinct: Arms | None
     counts: Vector
@@ -62,17 +61,10 @@ class ExactGP:
         max_distinct: int = MAX_DISTINCT,
     ) -> None:
         """Check the prior; nothing has been seen yet."""
-        noise = as_vector("noise_variance", np.atleast_1d(noise_variance))
-        require_positive("noise_variance", noise)
-        if not callable(mean) and not np.isfinite(mean):
-            msg = f"mean must be a finite number or a function of arms, got {mean}"
-            raise ValueError(msg)
         if max_distinct < 1:
             msg = f"max_distinct must be at least 1, got {max_distinct}"
             raise ValueError(msg)
-        object.__setattr__(self, "kernel", kernel)
-        object.__setattr__(self, "noise_variance", noise)
-        object.__setattr__(self, "prior_mean", mean if callable(mean) else float(mean))
+        object.__setattr__(self, "prior", ContextPrior(kernel, noise_variance, mean))
         object.__setattr__(self, "max_distinct", max_distinct)
         object.__setattr__(self, "distinct", None)
         for name in ("counts", "averages", "weights"):
@@ -81,23 +73,23 @@ class ExactGP:
 
     def posterior(self, arms: Arms) -> "ExactPosterior":
         """Return the posterior of these arms."""
-        prior = as_vector("the kernel's diagonal", self.kernel.diagonal(arms), len(arms))
-        mean, variance = self.prior_means(arms).copy(), prior.copy()
+        prior = self.prior.variances(arms)
+        mean, variance = self.prior.means(arms).copy(), prior.copy()
         if self.distinct is not None:
-            self._require_same_features(arms)
+            require_same_features(self.distinct, arms)
             for part in tiles(len(arms)):
                 here = arms.take(np.arange(part.start, part.stop))
-                cross = self.kernel.gram(self.distinct, here)
+                cross = self.prior.kernel.gram(self.distinct, here)
                 half = self.factor.half_solve(cross)
                 mean[part] += self.weights @ cross
                 variance[part] -= np.einsum("ij,ij->j", half, half)
         std = np.sqrt(clipped_variance(variance, prior))
-        return ExactPosterior(self, arms, mean, std, np.sqrt(self.noise_variances(arms)))
+        return ExactPosterior(self, arms, mean, std, np.sqrt(self.prior.noise_variances(arms)))
 
     def condition(self, arms: Arms, rewards: Vector) -> "ExactGP":
         """Return the belief after one reward per arm; repeated arms count repeatedly."""
         checked = as_vector("rewards", rewards, len(arms))
-        self.noise_variances(arms)
+        self.prior.noise_variances(arms)
         if len(arms) == 0:
             return self
         distinct, where = self._located(arms)
@@ -105,8 +97,8 @@ class ExactGP:
             msg = (
                 f"ExactGP holds at most {self.max_distinct} distinct observations and these "
                 f"rewards would make {len(distinct)}; its cost is cubic in them. Use FiniteGP if "
-                "the arms form a finite universe, a sparse GP belief that sums the history up in "
-                "inducing arms, or raise max_distinct"
+                "the arms form a finite universe, StreamingGP, a sparse GP that sums the history "
+                "up in inducing arms, or raise max_distinct"
             )
             raise CapacityError(msg)
         slots, counts, averages = merge_repeats(where, checked)
@@ -115,14 +107,14 @@ class ExactGP:
         merged = np.concatenate([self.averages, np.zeros(fresh)])
         total[slots] += counts
         merged[slots] += (averages - merged[slots]) * counts / total[slots]
-        noise = self.noise_variances(distinct)
+        noise = self.prior.noise_variances(distinct)
 
         def gram(left: Rows, right: Rows) -> Matrix:
-            return self.kernel.gram(distinct.take(left), distinct.take(right))
+            return self.prior.kernel.gram(distinct.take(left), distinct.take(right))
 
         grown = self.factor.grown(slots, gram)
         factor = grown.observed(slots, counts / noise[slots], total / noise, gram)
-        gap = merged - self.prior_means(distinct)
+        gap = merged - self.prior.means(distinct)
         return changed(
             self,
             distinct=distinct,
@@ -132,37 +124,9 @@ class ExactGP:
             weights=frozen(factor.solve(gap[:, None])[:, 0]),
         )
 
-    def prior_means(self, arms: Arms) -> Vector:
-        """Return the prior means of these arms."""
-        if callable(self.prior_mean):
-            return as_vector("the prior mean function's values", self.prior_mean(arms), len(arms))
-        return np.full(len(arms), self.prior_mean)
-
-    def noise_variances(self, arms: Arms) -> Vector:
-        """Return the noise variances of these arms."""
-        known = self.noise_variance.size
-        if known == 1:
-            return np.full(len(arms), self.noise_variance[0])
-        outside = (arms.ids < 0) | (arms.ids >= known)
-        if outside.any():
-            msg = (
-                f"arm id {int(arms.ids[outside][0])} has no noise variance; "
-                f"{known} were given, for ids 0 to {known - 1}"
-            )
-            raise ValueError(msg)
-        return self.noise_variance[arms.ids]
-
-    def _require_same_features(self, arms: Arms) -> None:
-        if self.distinct is not None and arms.n_features != self.distinct.n_features:
-            msg = (
-                f"these arms have {arms.n_features} context features, "
-                f"those seen before had {self.distinct.n_features}"
-            )
-            raise ValueError(msg)
-
     def _located(self, arms: Arms) -> tuple[Arms, Rows]:
         """Return all distinct observations, new ones last, and the slot of every arm."""
-        self._require_same_features(arms)
+        require_same_features(self.distinct, arms)
         known = 0 if self.distinct is None else len(self.distinct)
         everything = arms if self.distinct is None else self.distinct.joined(arms)
         # zero and minus zero are one context
@@ -187,11 +151,11 @@ class ExactPosterior:
     def covariance(self) -> Matrix:
         """Return the posterior covariance, shape (n, n)."""
         require_few(len(self.arms))
-        prior = self.belief.kernel.gram(self.arms, self.arms)
+        prior = self.belief.prior.kernel.gram(self.arms, self.arms)
         if self.belief.distinct is None:
             return prior
         half = self.belief.factor.half_solve(
-            self.belief.kernel.gram(self.belief.distinct, self.arms)
+            self.belief.prior.kernel.gram(self.belief.distinct, self.arms)
         )
         return prior - half.T @ half
 
@@ -203,19 +167,19 @@ class ExactPosterior:
         """
         belief = self.belief
         if len(self.arms) <= DIRECT_DRAW_LIMIT:
-            prior = belief.kernel.diagonal(self.arms)
-            return direct_draw(self.mean, self.covariance(), prior, rng)
+            scale = belief.prior.variances(self.arms)
+            return direct_draw(self.mean, self.covariance(), scale, rng)
         if belief.distinct is None:
-            return self.mean + belief.kernel.draw(self.arms, rng)
-        joint = belief.kernel.draw(self.arms.joined(belief.distinct), rng)
+            return self.mean + belief.prior.kernel.draw(self.arms, rng)
+        joint = belief.prior.kernel.draw(self.arms.joined(belief.distinct), rng)
         draw, at_seen = joint[: len(self.arms)], joint[len(self.arms) :]
-        noise = np.sqrt(belief.noise_variances(belief.distinct) / belief.counts)
-        gap = belief.averages - belief.prior_means(belief.distinct) - at_seen
+        noise = np.sqrt(belief.prior.noise_variances(belief.distinct) / belief.counts)
+        gap = belief.averages - belief.prior.means(belief.distinct) - at_seen
         gap -= noise * rng.standard_normal(noise.size)
         weights = belief.factor.solve(gap[:, None])[:, 0]
         for part in tiles(len(self.arms)):
             here = self.arms.take(np.arange(part.start, part.stop))
-            draw[part] += belief.prior_means(here) + weights @ belief.kernel.gram(
+            draw[part] += belief.prior.means(here) + weights @ belief.prior.kernel.gram(
                 belief.distinct, here
             )
         return draw

@@ -41,6 +41,11 @@ from superarm.gaussian import clipped_variance
 from superarm.kernels import Kernel
 from superarm.values import changed
 
+MOST_PRECISION = 1e4
+"""Prior variance over the noise of a batch up to which means and variances are moved along.
+
+Moving them loses digits with its square; beyond, they are solved for again in every batch."""
+
 
 @dataclass(frozen=True, eq=False)
 class FiniteGP:
@@ -113,6 +118,7 @@ class FiniteGP:
         require_positive("noise_variance", noise_variance)
         prior_mean = as_per_arm("mean", mean, size)
         variance = as_vector("prior variance", prior.diagonal(), size)
+        prior.block(np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp))  # fits the arms?
         nothing = np.empty(0)
         return cls(
             universe=universe,
@@ -151,10 +157,13 @@ class FiniteGP:
 
         grown = self.factor.grown(here, gram)
         given = self._with_given_rows(grown, rows)
-        mean, variance = self._moved(grown.places(here), places, counts, averages, grown, given)
-        factor = grown.observed(
-            here, counts / self.noise_variance[places], total / self.noise_variance[seen], gram
-        )
+        precision = counts / self.noise_variance[places]
+        factor = grown.observed(here, precision, total / self.noise_variance[seen], gram)
+        if (precision * self.prior_variance.max(initial=0.0)).max() > MOST_PRECISION:
+            mean, variance = self._solved(rows, factor, merged - self.prior_mean[seen])
+        else:
+            chosen = grown.places(here)
+            mean, variance = self._moved(chosen, places, counts, averages, grown, given)
         return changed(
             self,
             rows=rows,
@@ -204,6 +213,18 @@ class FiniteGP:
             moves = given.combine(coefficients, part)
             mean[part] += surprise @ moves
             variance[part] -= np.einsum("ij,ij->j", moves, moves)
+        return mean, clipped_variance(variance, self.prior_variance)
+
+    def _solved(self, rows: KernelRows, factor: Factor, gap: Vector) -> tuple[Vector, Vector]:
+        """Return the means and variances of all arms from the factor alone."""
+        weights = factor.solve(gap[:, None]).T
+        everything = np.arange(rows.length)
+        mean, variance = self.prior_mean.copy(), self.prior_variance.copy()
+        for part in tiles(mean.size):
+            mean[part] += rows.combine(weights, part)[0]
+            columns = np.arange(part.start, part.stop)
+            half = factor.half_solve(rows.entries(everything, columns))
+            variance[part] -= np.einsum("ij,ij->j", half, half)
         return mean, clipped_variance(variance, self.prior_variance)
 
     def _merged(
@@ -260,11 +281,11 @@ class FinitePosterior:
         .. math:: f + K_{\cdot D} (K_{DD} + N)^{-1} (\bar y - f_D - \epsilon), \qquad
                   \epsilon \sim N(0, N), \quad N = \varsigma^2 / \mathrm{count} .
 
-        Where prior draws are approximate (kernels on many arms), up to `DIRECT_DRAW_LIMIT` arms
-        are drawn exactly, by a factor of their posterior covariance.
+        Up to `superarm.beliefs.joint.DIRECT_DRAW_LIMIT` arms are drawn by a factor of their
+        posterior covariance instead, which is exact at any size of the universe.
         """
         belief = self.belief
-        if not belief.prior.exact_draws and self.places.size <= DIRECT_DRAW_LIMIT:
+        if self.places.size <= DIRECT_DRAW_LIMIT:
             prior = belief.prior_variance[self.places]
             return direct_draw(self.mean, self.covariance(), prior, rng)
         draw = belief.prior_mean + belief.prior.draw(rng)

@@ -19,8 +19,8 @@ _FEWEST_ROWS = 256  # storage is only claimed from the system as it is written
 class RowSource(Protocol):
     """Where new kernel rows come from."""
 
-    def block(self, rows: Rows, columns: slice) -> Matrix:
-        """Return prior covariances of some arms with a range of the universe."""
+    def fill(self, rows: Rows, out: Matrix) -> None:
+        """Write the rows of these arms, all n columns, to `out`."""
         ...
 
 
@@ -61,7 +61,7 @@ class KernelRows:
         return empty.append(_Ready(rows), np.arange(rows.shape[0]))
 
     def append(self, source: RowSource, rows: Rows) -> "KernelRows":
-        """Return a view with new rows, filled from the source tile by tile."""
+        """Return a view with new rows, filled from the source."""
         end = self.length + rows.size
         blocks = list(self.blocks)
         begin = self.length
@@ -70,8 +70,7 @@ class KernelRows:
             count = min(self._capacity - inside, end - begin)
             block = self._writable(blocks, inside, count)
             taken = rows[begin - self.length : begin - self.length + count]
-            for columns in tiles(self.n_columns):
-                block.data[inside : inside + count, columns] = source.block(taken, columns)
+            source.fill(taken, block.data[inside : inside + count])
             begin += count
         return KernelRows(self.n_columns, end, tuple(blocks))
 
@@ -104,6 +103,10 @@ class KernelRows:
         """Return the rows without their spare storage."""
         return {"rows": self.matrix()}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy without the locks of shared storage."""
+        return KernelRows.restored, (self.stored(),)
+
     @classmethod
     def restored(cls, parts: dict[str, Any]) -> "KernelRows":
         """Return rows as they were."""
@@ -132,8 +135,8 @@ class KernelRows:
 class _Ready:
     matrix: Matrix
 
-    def block(self, rows: Rows, columns: slice) -> Matrix:
-        return self.matrix[rows, columns]
+    def fill(self, rows: Rows, out: Matrix) -> None:
+        out[:] = self.matrix[rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,9 +146,10 @@ class Combination:
     base: KernelRows
     coefficients: Matrix
 
-    def block(self, rows: Rows, columns: slice) -> Matrix:
-        """Return some of the combinations at a range of columns."""
-        return self.base.combine(self.coefficients[rows], columns)
+    def fill(self, rows: Rows, out: Matrix) -> None:
+        """Write some of the combinations, a range of columns at a time."""
+        for columns in tiles(self.base.n_columns):
+            out[:, columns] = self.base.combine(self.coefficients[rows], columns)
 
 
 def tiles(size: int) -> Iterator[slice]:

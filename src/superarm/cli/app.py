@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from superarm import SuperarmError, __version__
-from superarm.cli import demo
+from superarm.cli import demo, network
 
 app = typer.Typer(
     help="Combinatorial decisions with Gaussian-process rewards.",
@@ -16,6 +16,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(demo.app, name="demo")
+app.add_typer(network.app, name="network")
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer passes the flag's value
@@ -42,6 +43,6 @@ def main() -> None:
     """Run the command line: exit 0 done, 1 failed, 2 misuse."""
     try:
         app()
-    except (SuperarmError, OSError, ValueError) as error:
+    except (SuperarmError, ImportError, OSError, ValueError) as error:
         Console(stderr=True).print(f"[bold red]superarm:[/] {error}", highlight=False)
         sys.exit(1)

@@ -1,5 +1,7 @@
-"""``superarm demo``: watch the algorithms learn, in under a minute."""
+"""``superarm demo``: watch the algorithms learn, in a minute or two."""
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -8,9 +10,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from superarm.problems import Result
-from superarm.problems.figures import draw_regret
-from superarm.problems.subset_demo import METHODS, run_subset_demo
+from superarm.comparison import Result
+from superarm.figures import draw_regret
+from superarm.navigation import METHODS
+from superarm.navigation.demo import run_demo
+from superarm.navigation.page import write_page
+from superarm.problems.subset_demo import METHODS as SUBSET_METHODS
+from superarm.problems.subset_demo import run_subset_demo
 
 app = typer.Typer(help="Watch the algorithms learn.", invoke_without_command=True)
 
@@ -23,9 +29,29 @@ _Seed = Annotated[int, typer.Option(min=0, help="Seed of all randomness.")]
 
 @app.callback()
 def demo(context: typer.Context) -> None:
-    """Run the main demonstration, or the one named."""
+    """Watch a navigator learn (the default), or one of the demonstrations named below."""
     if context.invoked_subcommand is None:
-        subsets()
+        navigation()
+
+
+@app.command()
+def navigation(
+    output: _Output = _FOLDER,
+    rounds: _Rounds = 120,
+    repeats: _Repeats = 3,
+    edges: Annotated[int, typer.Option(min=500, max=20_000, help="Edges of the city.")] = 4000,
+    seed: _Seed = 0,
+) -> None:
+    """Learn two routes of a generated city while driving them; leaves an HTML page."""
+    with _progress(METHODS, 2 * repeats) as advance:
+        found = run_demo(n_edges=edges, horizon=rounds, repeats=repeats, seed=seed, on_run=advance)
+    for route in found.routes:
+        _print_table(
+            route.results, f"Route {route.name}: regret (Wh) after {rounds} trips, {repeats} worlds"
+        )
+    page, picture = write_page(found, output)
+    typer.echo(f"Page: {page}")
+    typer.echo(f"Picture: {picture}")
 
 
 @app.command()
@@ -34,29 +60,29 @@ def subsets(
 ) -> None:
     """Choose 5 of about 100 points on offer, out of 600 in three dimensions."""
     output.mkdir(parents=True, exist_ok=True)
-    console = Console(stderr=True)
+    with _progress(SUBSET_METHODS, repeats) as advance:
+        results = run_subset_demo(horizon=rounds, repeats=repeats, seed=seed, on_run=advance)
+    _print_table(results, f"Cumulative regret after {rounds} rounds, {repeats} worlds")
+    figure = output / "subsets-regret.png"
+    draw_regret(results, figure, title="Choose 5 of about 100 volatile arms (600 in all)")
+    typer.echo(f"Figure: {figure}")
+
+
+@contextmanager
+def _progress(methods: Sequence[str], total: int) -> Iterator[Callable[[str, int], None]]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console) as progress:
-        tasks = {name: progress.add_task(name, total=repeats) for name in METHODS}
-        results = run_subset_demo(
-            horizon=rounds,
-            repeats=repeats,
-            seed=seed,
-            on_run=lambda name, _: progress.advance(tasks[name]),
-        )
-    _print_table(results, rounds, repeats)
-    figure = output / "subsets-regret.png"
-    draw_regret(results, figure, title="Choose 5 of about 100 volatile arms (600 in all)")
-    typer.echo(f"Figure: {figure}")
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        tasks = {name: progress.add_task(name, total=total) for name in methods}
+        yield lambda name, _: progress.advance(tasks[name])
 
 
-def _print_table(results: dict[str, Result], rounds: int, repeats: int) -> None:
-    table = Table(title=f"Cumulative regret after {rounds} rounds, {repeats} worlds")
+def _print_table(results: dict[str, Result], title: str) -> None:
+    table = Table(title=title, min_width=64)
     table.add_column("method")
     for heading in ("regret", "s.e.", "ms per round"):
         table.add_column(heading, justify="right")
@@ -64,7 +90,7 @@ def _print_table(results: dict[str, Result], rounds: int, repeats: int) -> None:
         regret = result.regret
         table.add_row(
             name,
-            f"{regret.mean[-1]:.1f}",
+            f"{regret.mean[-1]:,.1f}",
             f"{regret.standard_error[-1]:.1f}",
             f"{result.milliseconds:.2f}",
         )

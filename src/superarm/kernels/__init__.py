@@ -11,6 +11,7 @@ from superarm.kernels.base import (
     Sum,
     draw_function,
 )
+from superarm.kernels.graph import GraphMatern
 from superarm.kernels.stationary import RBF, Matern12, Matern32, Matern52, Stationary
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "FEATURES",
     "RBF",
     "Constant",
+    "GraphMatern",
     "Kernel",
     "Matern12",
     "Matern32",

@@ -23,6 +23,9 @@ EXACT_DRAW_LIMIT = 6000
 FEATURES = 1024
 """Pairs of random Fourier features (cosine and sine) in a draw beyond `EXACT_DRAW_LIMIT`."""
 
+MIXED_FEATURES = 128
+"""Pairs of features in a draw of a product where each carries a draw of the other kernel."""
+
 _TILE = 4096
 
 
@@ -43,17 +46,17 @@ class Kernel(ABC):
     def diagonal(self, arms: Arms) -> Vector:
         """Return the prior variances."""
 
-    def __add__(self, other: "Kernel") -> "Kernel":
-        """Return the kernel of a sum of independent processes."""
-        return Sum(self, other)
+    def __add__(self, other: "Kernel | float") -> "Kernel":
+        """Return the kernel of a sum of independent processes; a number adds a common level."""
+        return Sum(self, _as_kernel(other))
 
     def __mul__(self, other: "Kernel | float") -> "Kernel":
         """Return the product kernel; a number scales the variance."""
-        return Product(self, other if isinstance(other, Kernel) else Constant(float(other)))
+        return Product(self, _as_kernel(other))
 
     def __rmul__(self, other: float) -> "Kernel":
         """Scale the variance by a positive number."""
-        return Product(Constant(float(other)), self)
+        return Product(_as_kernel(other), self)
 
     def draw(self, arms: Arms, rng: np.random.Generator) -> Vector:
         """Return one prior sample of the arms' values, with mean zero, shape (n,)."""
@@ -77,10 +80,20 @@ class Kernel(ABC):
         """Return draws from the spectral density, shape (count, d), and the variance."""
         del count, n_features, rng
         msg = (
-            f"{type(self).__name__} has no spectral density, so that more than "
-            f"{EXACT_DRAW_LIMIT} arms cannot be drawn; override draw_many in its class"
+            f"{type(self).__name__} has no spectral density to draw random features from, which "
+            f"functions and draws of more than {EXACT_DRAW_LIMIT} arms need; "
+            "override draw_many in its class"
         )
         raise CapacityError(msg)
+
+
+def _as_kernel(value: object) -> Kernel:
+    if isinstance(value, Kernel):
+        return value
+    if isinstance(value, (int, float, np.number)):
+        return Constant(float(value))
+    msg = f"a kernel combines with kernels and numbers, not with {type(value).__name__}"
+    raise TypeError(msg)
 
 
 @dataclass(frozen=True)
@@ -92,9 +105,7 @@ class Sum(Kernel):
 
     def gram(self, left: Arms, right: Arms) -> Matrix:
         """Return the sum of both Gram matrices."""
-        total = self.left.gram(left, right)
-        total += self.right.gram(left, right)
-        return total
+        return self.left.gram(left, right) + self.right.gram(left, right)
 
     def diagonal(self, arms: Arms) -> Vector:
         """Return the sum of both variances."""
@@ -129,9 +140,7 @@ class Product(Kernel):
 
     def gram(self, left: Arms, right: Arms) -> Matrix:
         """Return the elementwise product of both Gram matrices."""
-        total = self.left.gram(left, right)
-        total *= self.right.gram(left, right)
-        return total
+        return self.left.gram(left, right) * self.right.gram(left, right)
 
     def diagonal(self, arms: Arms) -> Vector:
         """Return the product of both variances."""
@@ -142,12 +151,15 @@ class Product(Kernel):
         if self.spectral or not (self.left.spectral or self.right.spectral):
             return super().draw_many(arms, rng)
         waves, other = (self.left, self.right) if self.left.spectral else (self.right, self.left)
-        frequencies, variance = waves.frequencies(FEATURES, arms.n_features, rng)
+        if isinstance(other, Sum):  # features of features would be slow
+            parts = (Product(waves, other.left), Product(waves, other.right))
+            return parts[0].draw_many(arms, rng) + parts[1].draw_many(arms, rng)
+        frequencies, variance = waves.frequencies(MIXED_FEATURES, arms.n_features, rng)
         total = np.zeros(len(arms))
         for frequency in frequencies:
             angle = arms.contexts @ frequency
             total += np.cos(angle) * other.draw(arms, rng) + np.sin(angle) * other.draw(arms, rng)
-        total *= math.sqrt(variance / FEATURES)
+        total *= math.sqrt(variance / MIXED_FEATURES)
         return total
 
     @property

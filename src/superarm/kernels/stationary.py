@@ -18,6 +18,8 @@ from superarm.arms import Arms
 from superarm.arrays import Matrix, Vector, require_positive
 from superarm.kernels.base import Kernel
 
+_FAR = 1e6  # correlations vanish long before; beyond, squares would overflow
+
 
 @dataclass(frozen=True, init=False)
 class Stationary(Kernel):
@@ -48,12 +50,14 @@ class Stationary(Kernel):
 
     def gram(self, left: Arms, right: Arms) -> Matrix:
         """Return the variance times the correlation at the scaled distances."""
-        correlation = self.of_distance(cdist(self._scaled(left), self._scaled(right)))
+        distance = cdist(self._scaled(left), self._scaled(right))
+        correlation = self.of_distance(np.minimum(distance, _FAR, out=distance))
         correlation *= self.variance
         return correlation
 
     def diagonal(self, arms: Arms) -> Vector:
         """Return the variance for every arm."""
+        self._scales(arms.n_features)  # says if the kernel does not fit
         return np.full(len(arms), self.variance)
 
     @property

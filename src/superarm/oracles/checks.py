@@ -1,13 +1,15 @@
 """Checks that all feasible sets and oracles share."""
 
+import operator
 from collections.abc import Iterator
 from itertools import combinations
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from superarm.arms import SuperArm
-from superarm.arrays import Rows, Vector
+from superarm.arrays import Rows, Vector, as_vector
 
 
 class Sized(Protocol):
@@ -19,14 +21,25 @@ class Sized(Protocol):
         ...
 
 
-def require_fit(feasible: Sized, indices: Vector) -> None:
-    """Raise unless there is one index per row of the feasible set."""
-    if indices.shape != (feasible.n_arms,):
+def fitting(feasible: Sized, indices: ArrayLike) -> Vector:
+    """Return the indices as a vector: finite, one per row of the feasible set."""
+    weights = as_vector("indices", indices)
+    if weights.size != feasible.n_arms:
         msg = (
             f"{type(feasible).__name__} speaks of {feasible.n_arms} arms, "
-            f"but there are indices of shape {indices.shape}"
+            f"but there are {weights.size} indices"
         )
         raise ValueError(msg)
+    return weights
+
+
+def as_size(name: str, value: int) -> int:
+    """Return a whole number, or say that it is none."""
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        msg = f"{name} must be a whole number, got {value!r}"
+        raise ValueError(msg) from error
 
 
 def distinct_rows(super_arm: SuperArm, n_arms: int) -> bool:

@@ -9,10 +9,17 @@ import numpy as np
 from superarm.arms import SuperArm
 from superarm.arrays import Vector
 from superarm.errors import CapacityError, InfeasibleError
+from superarm.oracles.checks import fitting
+from superarm.protocols import FeasibleSet
 
 
-class Enumerable(Protocol):
+class Enumerable(FeasibleSet, Protocol):
     """A feasible set that can list its super arms."""
+
+    @property
+    def n_arms(self) -> int:
+        """Rows of the round."""
+        ...
 
     def super_arms(self) -> Iterator[SuperArm]:
         """Yield every super arm."""
@@ -27,6 +34,7 @@ class Exhaustive:
 
     def select(self, feasible: Enumerable, indices: Vector) -> SuperArm:
         """Return the first super arm of greatest summed index."""
+        indices = fitting(feasible, indices)
         best: SuperArm | None = None
         value = -np.inf
         for number, super_arm in enumerate(feasible.super_arms()):

@@ -11,7 +11,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from superarm.arms import SuperArm
 from superarm.arrays import Rows, Vector, as_vector
 from superarm.errors import NumericalError
-from superarm.oracles.checks import by_descending_index, distinct_rows, require_fit, subsets
+from superarm.oracles.checks import by_descending_index, distinct_rows, fitting, subsets
 
 BUDGET_TOLERANCE = 1e-9
 """A set fits if it exceeds the budget by no more than this share of it (0.1 + 0.2 = 0.3)."""
@@ -20,6 +20,7 @@ TABLE_LIMIT = 200_000_000
 """Largest number of cells (items x budget) for which integer weights are solved by a table."""
 
 _VALUE_SCALE = 1e3  # the solver stops at an absolute gap of 1e-6
+_MOST_CUTS = 200
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -80,7 +81,7 @@ class Knapsack:
 
     def select(self, feasible: Knapsacks, indices: Vector) -> SuperArm:
         """Return the rows, greatest index first."""
-        require_fit(feasible, indices)
+        indices = fitting(feasible, indices)
         # an arm that gains nothing is left out, one that cannot fit too
         useful = np.flatnonzero((indices > 0) & (feasible.weights <= feasible.capacity))
         weights, values = feasible.weights[useful], indices[useful]
@@ -105,7 +106,7 @@ class DensityGreedy:
 
     def select(self, feasible: Knapsacks, indices: Vector) -> SuperArm:
         """Return the rows, greatest index first."""
-        require_fit(feasible, indices)
+        indices = fitting(feasible, indices)
         useful = np.flatnonzero((indices > 0) & (feasible.weights <= feasible.capacity))
         if useful.size == 0:
             return useful
@@ -118,6 +119,8 @@ class DensityGreedy:
             if feasible.weights[row] <= room:
                 chosen.append(int(row))
                 room -= float(feasible.weights[row])
+        while not feasible.contains(np.array(chosen, dtype=np.intp)):  # rounding of sums
+            chosen.pop()
         best = int(useful[np.argmax(indices[useful])])
         if indices[best] > indices[chosen].sum():
             chosen = [best]
@@ -144,9 +147,11 @@ def _by_table(weights: Rows, values: Vector, budget: int) -> Rows:
 
 def _by_program(feasible: Knapsacks, values: Vector) -> Rows:
     """Solve as a mixed-integer program, cutting off sets that only fit by its tolerance."""
+    # the solver's tolerances are absolute, so that values and weights are brought to one size
     scale = _VALUE_SCALE / float(values.max())
-    constraints = [LinearConstraint(feasible.weights[None, :], -np.inf, feasible.capacity)]
-    while True:
+    weights = feasible.weights * (_VALUE_SCALE / feasible.capacity)
+    constraints = [LinearConstraint(weights[None, :], -np.inf, _VALUE_SCALE)]
+    for _ in range(_MOST_CUTS):
         result = milp(
             -values * scale,
             integrality=np.ones(values.size, dtype=np.intp),
@@ -163,3 +168,5 @@ def _by_program(feasible: Knapsacks, values: Vector) -> Rows:
         cut = np.zeros((1, values.size))
         cut[0, chosen] = 1.0
         constraints.append(LinearConstraint(cut, -np.inf, chosen.size - 1))
+    msg = f"{_MOST_CUTS} sets exceed the budget by less than the solver can tell; round the weights"
+    raise NumericalError(msg)

@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 from superarm.arms import SuperArm
 from superarm.arrays import Pairs, Rows, Vector, as_pairs
 from superarm.errors import InfeasibleError
-from superarm.oracles.checks import distinct_rows, require_fit, subsets
+from superarm.oracles.checks import distinct_rows, fitting, subsets
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -94,7 +94,7 @@ class Hungarian:
 
     def select(self, feasible: Matchings, indices: Vector) -> SuperArm:
         """Return the rows, by left node."""
-        require_fit(feasible, indices)
+        indices = fitting(feasible, indices)
         covering = isinstance(feasible, Assignments)
         # a matching may leave a node alone, which is worth nothing
         missing = -np.inf if covering else 0.0

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from superarm.arms import SuperArm
-from superarm.arrays import Pairs, Rows, Vector, as_pairs, frozen
-from superarm.errors import InfeasibleError, NegativeCycleError
-from superarm.oracles import compiled
-from superarm.oracles.checks import distinct_rows, require_fit
+from superarm.arrays import Pairs, Rows, Vector, as_pairs, as_positions, frozen
+from superarm.errors import InfeasibleError, NegativeCycleError, NumericalError
+from superarm.oracles.checks import distinct_rows, fitting
+from superarm.oracles.search import bellman_ford, dijkstra, reachable
 from superarm.values import assembled, changed
 
 CYCLE_TOLERANCE = 1e-12
@@ -137,8 +137,7 @@ class Paths:
             msg = "in a plain graph an arc is an arm: offer fewer arms and use take"
             raise ValueError(msg)
         open_arcs = np.ones(self.arcs.shape[0], dtype=bool)
-        open_arcs[np.asarray(closed, dtype=np.intp)] = False
-        open_arcs[-1] = True  # the virtual arc into the start
+        open_arcs[as_positions("closed", closed, self.arcs.shape[0] - 1)] = False
         paths = changed(
             self,
             arcs=frozen(self.arcs[open_arcs]),
@@ -174,6 +173,9 @@ class Paths:
         node = self.target
         while node != self.source:
             arc = arrival[node]
+            if arc < 0:
+                msg = "the costs of every path add up to infinity; scale the indices down"
+                raise NumericalError(msg)
             rows.append(self.arms_by_order[arc])
             node = int(self.arcs[self.order[arc], 0])
         return np.array(rows[::-1], dtype=np.intp)
@@ -185,7 +187,7 @@ class Dijkstra:
 
     def select(self, feasible: Paths, indices: Vector) -> SuperArm:
         """Return the rows of the path, in driving order."""
-        require_fit(feasible, indices)
+        indices = fitting(feasible, indices)
         n_positive = int((indices > 0).sum())
         if n_positive:
             msg = (
@@ -194,9 +196,7 @@ class Dijkstra:
             )
             raise ValueError(msg)
         costs = -indices[feasible.arms_by_order]
-        arrival = compiled.dijkstra(
-            feasible.starts, feasible.heads, costs, feasible.source, feasible.target
-        )
+        arrival = dijkstra(feasible.starts, feasible.heads, costs, feasible.source, feasible.target)
         return feasible.played(arrival)
 
 
@@ -206,10 +206,10 @@ class BellmanFord:
 
     def select(self, feasible: Paths, indices: Vector) -> SuperArm:
         """Return the rows of the path, in driving order."""
-        require_fit(feasible, indices)
+        indices = fitting(feasible, indices)
         costs = -indices[feasible.arms_by_order]
         tolerance = CYCLE_TOLERANCE * float(np.abs(costs).max(initial=0.0))
-        arrival, cyclic = compiled.bellman_ford(
+        arrival, cyclic = bellman_ford(
             feasible.starts,
             feasible.heads,
             costs,
@@ -230,7 +230,7 @@ def _nodes_that_reach_target(feasible: Paths) -> np.ndarray[tuple[int], np.dtype
     order = np.argsort(feasible.arcs[:, 1], kind="stable")
     counts = np.bincount(feasible.arcs[:, 1], minlength=feasible.n_nodes)
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
-    return compiled.reachable(starts, feasible.arcs[order, 0].copy(), feasible.target)
+    return reachable(starts, feasible.arcs[order, 0].copy(), feasible.target)
 
 
 def _require_node(name: str, node: int, n_nodes: int) -> None:
@@ -240,7 +240,7 @@ def _require_node(name: str, node: int, n_nodes: int) -> None:
 
 
 def _require_path(paths: Paths) -> None:
-    if not compiled.reachable(paths.starts, paths.heads, paths.source)[paths.target]:
+    if not reachable(paths.starts, paths.heads, paths.source)[paths.target]:
         start = int(paths.arm_of_arc[-1]) if paths.on_nodes else paths.source
         msg = f"no path leads from {start} to {paths.target}; open more arcs or move an end"
         raise InfeasibleError(msg)

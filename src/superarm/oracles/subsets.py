@@ -8,7 +8,13 @@ import numpy as np
 from superarm.arms import SuperArm
 from superarm.arrays import Rows, Vector
 from superarm.errors import InfeasibleError
-from superarm.oracles.checks import by_descending_index, distinct_rows, require_fit, subsets
+from superarm.oracles.checks import (
+    as_size,
+    by_descending_index,
+    distinct_rows,
+    fitting,
+    subsets,
+)
 
 
 @dataclass(frozen=True)
@@ -20,7 +26,8 @@ class Subsets:
 
     def __post_init__(self) -> None:
         """Refuse sizes that no set has."""
-        if self.k < 1:
+        as_size("n_arms", self.n_arms)
+        if as_size("k", self.k) < 1:
             msg = f"k must be at least 1, got {self.k}"
             raise ValueError(msg)
         if self.k > self.n_arms:
@@ -57,7 +64,8 @@ class SubsetsUpTo:
 
     def __post_init__(self) -> None:
         """Refuse sizes that no set has."""
-        if self.k < 1:
+        as_size("n_arms", self.n_arms)
+        if as_size("k", self.k) < 1:
             msg = f"k must be at least 1, got {self.k}"
             raise ValueError(msg)
 
@@ -85,7 +93,7 @@ class TopK:
 
     def select(self, feasible: Subsets | SubsetsUpTo, indices: Vector) -> SuperArm:
         """Return the rows, greatest index first; ties go to the lower position."""
-        require_fit(feasible, indices)
+        indices = fitting(feasible, indices)
         best = _greatest(indices, feasible.max_size)
         return best if isinstance(feasible, Subsets) else best[indices[best] > 0]
 

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from superarm.arms import SuperArm
 from superarm.arrays import Pairs, Rows, Vector, as_pairs
 from superarm.errors import InfeasibleError
-from superarm.oracles.checks import by_descending_index, distinct_rows, require_fit, subsets
+from superarm.oracles.checks import by_descending_index, distinct_rows, fitting, subsets
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -65,7 +65,7 @@ class Kruskal:
 
     def select(self, feasible: SpanningTrees, indices: Vector) -> SuperArm:
         """Return the rows, greatest index first; ties go to the lower position."""
-        require_fit(feasible, indices)
+        indices = fitting(feasible, indices)
         order = by_descending_index(np.arange(feasible.n_arms), indices)
         ends = np.sort(feasible.edges[order], axis=1)
         _, first = np.unique(ends, axis=0, return_index=True)  # best of parallel edges

@@ -8,11 +8,11 @@ import numpy as np
 from superarm.agent import Agent
 from superarm.arms import Arms
 from superarm.beliefs import FiniteGP, IndependentGaussian
+from superarm.comparison import Result, World, compare
 from superarm.kernels import Matern52
 from superarm.oracles import Subsets, TopK
 from superarm.policies import MarginalThompson, UpperConfidenceBound
 from superarm.problems.availability import PoissonSubset
-from superarm.problems.comparison import Result, World, compare
 from superarm.problems.synthetic import FiniteProblem
 from superarm.protocols import IndexPolicy, Oracle, Posterior
 from superarm.theory import BayesUCBWidth, UCBWidth

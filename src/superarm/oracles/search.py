@@ -3,23 +3,13 @@
 Graphs are compressed rows: the arcs leaving node u are ``heads[starts[u] : starts[u + 1]]``.
 """
 
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar, cast
-
-import numba
 import numpy as np
 
 from superarm.arrays import Rows, Vector
-
-_Parameters = ParamSpec("_Parameters")
-_Result = TypeVar("_Result")
+from superarm.compiling import compiled
 
 
-def _compiled(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    return cast("Callable[_Parameters, _Result]", numba.njit(cache=True)(function))
-
-
-@_compiled
+@compiled
 def dijkstra(starts: Rows, heads: Rows, costs: Vector, source: int, target: int) -> Rows:
     """Return the last arc to every node on a cheapest path, -1 where none is known.
 
@@ -68,7 +58,7 @@ def dijkstra(starts: Rows, heads: Rows, costs: Vector, source: int, target: int)
     return arrival
 
 
-@_compiled
+@compiled
 def bellman_ford(  # noqa: PLR0913, PLR0917 - a graph, costs and what to do with them
     starts: Rows,
     heads: Rows,
@@ -107,7 +97,7 @@ def bellman_ford(  # noqa: PLR0913, PLR0917 - a graph, costs and what to do with
     return arrival, True
 
 
-@_compiled
+@compiled
 def reachable(starts: Rows, heads: Rows, source: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Return which nodes can be reached."""
     seen = np.zeros(starts.size - 1, np.bool_)

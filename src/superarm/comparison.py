@@ -4,11 +4,13 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from superarm.agent import Agent
+from superarm.arms import Round, Step, SuperArm
 from superarm.arrays import Matrix, Vector
 from superarm.loop import play
 from superarm.protocols import Environment, FeasibleSet, KnownTruth, Oracle, Posterior
@@ -49,6 +51,7 @@ def compare(  # noqa: PLR0913 - a study has these parts
     repeats: int,
     seed: int = 0,
     on_run: Callable[[str, int], None] | None = None,
+    on_step: Callable[[str, int, Step[S], Agent[P, S]], None] | None = None,
 ) -> dict[str, Result]:
     """Play every agent in the same worlds and return the results by name.
 
@@ -63,7 +66,22 @@ def compare(  # noqa: PLR0913 - a study has these parts
         repeats: how many worlds to draw.
         seed: of all randomness.
         on_run: called with name and repeat after every run.
+        on_step: called with name, repeat, step and agent after every round; not timed.
     """
+    with threadpool_limits(1):  # the products are small: more threads only get in each other's way
+        return _compare(make_world, agents, oracle, horizon, repeats, seed, on_run, on_step)
+
+
+def _compare(  # noqa: PLR0913, PLR0917 - all of `compare`
+    make_world: Callable[[np.random.Generator], World[S]],
+    agents: Mapping[str, Callable[[World[S]], Agent[P, S]]],
+    oracle: Oracle[S],
+    horizon: int,
+    repeats: int,
+    seed: int,
+    on_run: Callable[[str, int], None] | None,
+    on_step: Callable[[str, int, Step[S], Agent[P, S]], None] | None,
+) -> dict[str, Result]:
     curves: dict[str, list[Vector]] = {name: [] for name in agents}
     times: dict[str, list[float]] = {name: [] for name in agents}
     for repeat in range(repeats):
@@ -72,22 +90,47 @@ def compare(  # noqa: PLR0913 - a study has these parts
             regrets: list[float] = []
             rounds = play(
                 world,
-                make_agent(world),
+                _Timed(make_agent(world), times[name]),
                 horizon,
                 world=stream(seed, repeat, "world"),
                 mind=stream(seed, repeat, f"mind {name}"),
             )
-            begin = time.perf_counter()
-            for step, _ in rounds:
-                times[name].append(time.perf_counter() - begin)
+            for step, timed in rounds:
                 regrets.append(instantaneous_regret(step, world, oracle))
-                begin = time.perf_counter()
+                if on_step is not None:
+                    on_step(name, repeat, step, timed.agent)
             curves[name].append(np.cumsum(regrets))
             if on_run is not None:
                 on_run(name, repeat)
     return {
         name: Result(np.array(curves[name]), 1e3 * float(np.median(times[name]))) for name in agents
     }
+
+
+@dataclass(frozen=True, eq=False)
+class _Timed(Generic[P, S]):
+    """An agent with a clock: notes the time of every round it takes part in."""
+
+    agent: Agent[P, S]
+    times: list[float]
+
+    def indices(self, available: Round[S], rng: np.random.Generator) -> Vector:
+        begin = time.perf_counter()
+        indices = self.agent.indices(available, rng)
+        self.times.append(time.perf_counter() - begin)
+        return indices
+
+    def select(self, available: Round[S], indices: Vector) -> SuperArm:
+        begin = time.perf_counter()
+        super_arm = self.agent.select(available, indices)
+        self.times[-1] += time.perf_counter() - begin
+        return super_arm
+
+    def learn(self, available: Round[S], super_arm: SuperArm, rewards: Vector) -> "_Timed[P, S]":
+        begin = time.perf_counter()
+        learned = _Timed(self.agent.learn(available, super_arm, rewards), self.times)
+        self.times[-1] += time.perf_counter() - begin
+        return learned
 
 
 def stream(seed: int, repeat: int, purpose: str) -> np.random.Generator:

@@ -1,0 +1,139 @@
+"""``superarm network``: generate, import, show, list and fetch road networks."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from superarm.errors import DataError
+from superarm.navigation import RoadNetwork, fetch, generate_city, read_osm, read_sumo
+from superarm.navigation.maps import draw_maps, height_panel
+from superarm.navigation.statistics import describe
+
+app = typer.Typer(help="Road networks: generate, import, show, list, fetch.", no_args_is_help=True)
+
+_Output = Annotated[Path, typer.Option(help="The network file to write (.npz).")]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+
+
+def open_network(path: Path, heightmap: Path | None = None) -> RoadNetwork:
+    """Read a network of any format, by the ending of its name."""
+    name = path.name.removesuffix(".gz")
+    if name.endswith(".npz"):
+        return RoadNetwork.load(path)
+    if name.endswith(".net.xml"):
+        return read_sumo(path)
+    if name.endswith(".osm"):
+        return read_osm(path, heightmap)
+    msg = f"{path}: unknown format; expected .npz, .net.xml, .net.xml.gz, .osm or .osm.gz"
+    raise DataError(msg)
+
+
+@app.command()
+def generate(
+    output: _Output = Path("city.npz"),
+    edges: Annotated[int, typer.Option(min=500, max=1_000_000, help="Directed edges.")] = 4000,
+    seed: Annotated[int, typer.Option(min=0, help="Which city.")] = 0,
+) -> None:
+    """Make a city and write it to a file."""
+    _write(generate_city(seed, edges), output)
+
+
+@app.command(name="import")
+def import_(
+    source: Annotated[Path, typer.Argument(help=".net.xml(.gz), .osm(.gz) or .npz")],
+    output: _Output = Path("network.npz"),
+    heightmap: Annotated[
+        Path | None, typer.Option(help="GeoTIFF of heights, for OpenStreetMap files.")
+    ] = None,
+    *,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Keep edges outside the largest component.")
+    ] = False,
+) -> None:
+    """Read a network of another format and write it to a file of our own."""
+    network = open_network(source, heightmap)
+    _write(network if whole else network.largest_component(), output)
+
+
+@app.command()
+def show(
+    source: Annotated[Path, typer.Argument(help="A network file of any format.")],
+    picture: Annotated[Path | None, typer.Option(help="Where to draw it (PNG or PDF).")] = None,
+    *,
+    as_json: _Json = False,
+) -> None:
+    """Print statistics and draw a picture."""
+    network = open_network(source)
+    facts = describe(network)
+    if as_json:
+        typer.echo(json.dumps({"name": network.name, "notes": network.notes, **facts}))
+    else:
+        _print_facts(network, facts)
+    target = picture or Path(f"{source.name.split('.')[0]}.png")
+    draw_maps(network, [height_panel(network, {})], target, columns=1)
+    if not as_json:
+        typer.echo(f"Picture: {target}")
+
+
+@app.command(name="list")
+def list_(
+    folder: Annotated[Path, typer.Argument(help="Where to look for .npz files.")] = Path(),
+    *,
+    as_json: _Json = False,
+) -> None:
+    """List the network files of a folder."""
+    rows = []
+    for path in sorted(folder.glob("*.npz")):
+        try:
+            network = RoadNetwork.load(path)
+        except DataError:
+            continue  # an .npz file of another kind
+        rows.append((path.name, network))
+    if as_json:
+        facts = [
+            {"file": name, "name": net.name, "edges": net.n_edges, "turns": net.n_turns}
+            for name, net in rows
+        ]
+        typer.echo(json.dumps(facts))
+        return
+    table = Table(
+        "file", "name", "edges", "turns", "km", title=f"Networks in {folder.resolve().name}"
+    )
+    for name, network in rows:
+        km = network.length_m.sum() / 1000
+        table.add_row(
+            name, network.name, f"{network.n_edges:,}", f"{network.n_turns:,}", f"{km:,.0f}"
+        )
+    Console().print(table)
+
+
+@app.command(name="fetch")
+def fetch_(
+    name: Annotated[str, typer.Argument(help="luxembourg or monaco")],
+    url: Annotated[str | None, typer.Option(help="Another place to get the file from.")] = None,
+) -> None:
+    """Download the network of a published scenario, once, and verify it."""
+    path = fetch(name, url=url)
+    typer.echo(f"File: {path}")
+    network = read_sumo(path)
+    for note in network.notes:
+        typer.echo(f"Note: {note}", err=True)
+
+
+def _write(network: RoadNetwork, output: Path) -> None:
+    network.save(output)
+    _print_facts(network, describe(network))
+    typer.echo(f"Network: {output}")
+
+
+def _print_facts(network: RoadNetwork, facts: dict[str, str]) -> None:
+    table = Table(title=network.name, show_header=False)
+    for label, value in facts.items():
+        table.add_row(label, value)
+    Console().print(table)
+    for note in network.notes:
+        typer.echo(f"Note: {note}", err=True)

@@ -1,0 +1,18 @@
+"""Compilation of array loops by numba, with their types kept for the checker."""
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar, cast
+
+import numba
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+
+def compiled(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """Compile a function on first use and keep the machine code on disk, where that is possible."""
+    try:
+        fast = numba.njit(cache=True)(function)
+    except RuntimeError:  # a read-only installation without a home folder
+        fast = numba.njit(function)
+    return cast("Callable[_Parameters, _Result]", fast)

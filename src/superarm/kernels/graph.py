@@ -1,0 +1,233 @@
+r"""The Matérn kernel of a line graph (appendix B.1), without eigenvectors or n x n matrices.
+
+With :math:`\Delta = B B^T` the incidence Laplacian,
+
+.. math:: K = U \Big(\frac{2\nu}{\kappa^2} I + \Lambda\Big)^{-\nu} U^T = M^{-\nu}, \qquad
+          M = \frac{2\nu}{\kappa^2} I + \Delta .
+
+M is sparse. For integer :math:`\nu` a column of K is :math:`\nu` sparse solves, a prior draw half
+as many, and the diagonal comes by selected inversion (`superarm.kernels.selected_inverse`).
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import eigh
+from scipy.sparse import coo_array, csc_array
+from scipy.sparse.linalg import SuperLU, splu, spsolve_triangular
+
+from superarm.arms import Arms
+from superarm.arrays import Matrix, Pairs, Rows, Vector, as_pairs, as_vector, require_positive
+from superarm.errors import CapacityError
+from superarm.kernels.base import Kernel
+from superarm.kernels.selected_inverse import diagonal_of_inverse_power
+
+Normalise = Literal["mean", "none", "correlation"]
+
+EIGENVECTOR_LIMIT = 6000
+"""The most nodes for which a fractional nu is served, by dense eigenvectors."""
+
+_SOLVES_AT_ONCE = 4_000_000
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class GraphMatern(Kernel):
+    r"""A Gaussian process on the nodes of a line graph, smooth along its turns; reads arm ids.
+
+    A turn c from segment e1 to e2 has the weight :math:`w_c = \bar\ell / \ell_{e1}`, and
+    :math:`B_{e1,c} = -w_c`, :math:`B_{e2,c} = w_c`.
+
+    Args:
+        turns: shape (t, 2), pairs of segments; a turn onto itself joins nothing.
+        lengths: of all n segments, whose arm ids are 0 to n-1.
+        nu: smoothness; an integer for graphs of any size.
+        kappa: lengthscale.
+        normalise: ``"mean"`` divides K by its mean diagonal, so that products with kernels of
+            variance v have mean variance v; ``"correlation"`` makes every variance one;
+            ``"none"`` leaves K as it is.
+
+    >>> ring = GraphMatern([(0, 1), (1, 2), (2, 0)], lengths=[1.0, 1.0, 1.0])
+    >>> ring.diagonal(Arms([0, 1, 2])).round(12).tolist()
+    [1.0, 1.0, 1.0]
+    """
+
+    turns: Pairs
+    lengths: Vector
+    nu: float
+    kappa: float
+    normalise: Normalise
+
+    def __init__(
+        self,
+        turns: ArrayLike,
+        lengths: ArrayLike,
+        nu: float = 2,
+        kappa: float = 1.0,
+        *,
+        normalise: Normalise = "mean",
+    ) -> None:
+        """Check the graph and its parameters."""
+        checked = as_vector("lengths", lengths)
+        require_positive("lengths", checked)
+        require_positive("nu", nu)
+        require_positive("kappa", kappa)
+        if normalise not in get_args(Normalise):
+            msg = f"normalise must be one of {get_args(Normalise)}, got {normalise!r}"
+            raise ValueError(msg)
+        if nu != int(nu) and checked.size > EIGENVECTOR_LIMIT:
+            msg = (
+                f"nu = {nu} needs all eigenvectors of {checked.size} segments; the limit is "
+                f"{EIGENVECTOR_LIMIT}, take an integer nu for larger graphs"
+            )
+            raise CapacityError(msg)
+        object.__setattr__(self, "turns", as_pairs("turns", turns, checked.size, checked.size))
+        object.__setattr__(self, "lengths", checked)
+        object.__setattr__(self, "nu", float(nu))
+        object.__setattr__(self, "kappa", float(kappa))
+        object.__setattr__(self, "normalise", normalise)
+
+    @property
+    def n_nodes(self) -> int:
+        """The number of segments."""
+        return int(self.lengths.size)
+
+    def gram(self, left: Arms, right: Arms) -> Matrix:
+        """Return covariances, by columns of the smaller side."""
+        if len(left) > len(right):
+            return self.gram(right, left).T
+        few, which = np.unique(self._nodes(left), return_inverse=True)
+        many = self._nodes(right)
+        values = np.empty((few.size, many.size))
+        step = max(1, _SOLVES_AT_ONCE // self.n_nodes)
+        for begin in range(0, few.size, step):
+            values[begin : begin + step] = self.columns(few[begin : begin + step])[many].T
+        return values if np.array_equal(which, np.arange(few.size)) else values[which]
+
+    def diagonal(self, arms: Arms) -> Vector:
+        """Return the variances."""
+        return self._variances[self._nodes(arms)]
+
+    def draw(self, arms: Arms, rng: np.random.Generator) -> Vector:
+        """Return one exact sample, at any size."""
+        return self.draw_many(arms, rng)
+
+    def draw_many(self, arms: Arms, rng: np.random.Generator) -> Vector:
+        """Return one exact sample, at any size."""
+        noise = rng.standard_normal(self.n_nodes)
+        return (self._scales * self._root_times(noise))[self._nodes(arms)]
+
+    def columns(self, nodes: Rows) -> Matrix:
+        """Return the columns of K at some nodes, shape (n, len(nodes))."""
+        if not self._by_solves:
+            values, vectors = self._eigen
+            found = (vectors * values**-self.nu) @ vectors[nodes].T
+        else:
+            found = np.zeros((self.n_nodes, nodes.size), order="F")
+            found[nodes, np.arange(nodes.size)] = 1.0
+            for _ in range(int(self.nu)):
+                found = self._solver.solve(found)
+        found *= self._scales[:, None]
+        found *= self._scales[nodes]
+        return found
+
+    @cached_property
+    def precision(self) -> csc_array:
+        r"""The sparse matrix :math:`M = 2\nu/\kappa^2 I + B B^T`."""
+        tails, heads = self.turns.T
+        squares = (self.lengths.mean() / self.lengths[tails]) ** 2
+        everything = np.arange(self.n_nodes)
+        shift = np.full(self.n_nodes, 2 * self.nu / self.kappa**2)
+        return csc_array(
+            coo_array(
+                (
+                    np.concatenate([squares, squares, -squares, -squares, shift]),
+                    (
+                        np.concatenate([tails, heads, tails, heads, everything]),
+                        np.concatenate([tails, heads, heads, tails, everything]),
+                    ),
+                ),
+                shape=(self.n_nodes, self.n_nodes),
+            )
+        )
+
+    @property
+    def _by_solves(self) -> bool:
+        return self.nu == int(self.nu)
+
+    @cached_property
+    def _solver(self) -> SuperLU:
+        return splu(
+            self.precision,
+            permc_spec="MMD_AT_PLUS_A",
+            diag_pivot_thresh=0.0,
+            options={"SymmetricMode": True},
+        )
+
+    @cached_property
+    def _eigen(self) -> tuple[Vector, Matrix]:
+        values, vectors = eigh(self.precision.toarray())
+        return values, vectors
+
+    @cached_property
+    def _raw_variances(self) -> Vector:
+        if not self._by_solves:
+            values, vectors = self._eigen
+            return vectors**2 @ values**-self.nu
+        matrix = self.precision
+        return diagonal_of_inverse_power(
+            matrix.indptr.astype(np.intp),
+            matrix.indices.astype(np.intp),
+            matrix.data,
+            np.argsort(self._solver.perm_c),
+            int(self.nu),
+        )
+
+    @cached_property
+    def _scales(self) -> Vector:
+        match self.normalise:
+            case "none":
+                return np.ones(self.n_nodes)
+            case "mean":
+                return np.full(self.n_nodes, 1 / math.sqrt(self._raw_variances.mean()))
+            case "correlation":
+                return 1 / np.sqrt(self._raw_variances)
+
+    @cached_property
+    def _variances(self) -> Vector:
+        return self._raw_variances * self._scales**2
+
+    def _root_times(self, noise: Vector) -> Vector:
+        """Return a matrix root of K, as it is before normalisation, times a vector."""
+        if not self._by_solves or int(self.nu) % 2:
+            return self._odd_root_times(noise)
+        for _ in range(int(self.nu) // 2):
+            noise = self._solver.solve(noise)
+        return noise
+
+    def _odd_root_times(self, noise: Vector) -> Vector:
+        if not self._by_solves:
+            values, vectors = self._eigen
+            root: Vector = vectors @ (values ** (-self.nu / 2) * noise)
+            return root
+        # M = P^T L U P with U = D L^T, so that P^T U^-1 D^1/2 is a root of M^-1
+        solver = self._solver
+        upper = solver.U.tocsr()
+        half = spsolve_triangular(upper, np.sqrt(upper.diagonal()) * noise, lower=False)
+        result = half[solver.perm_c]
+        for _ in range(int(self.nu) // 2):
+            result = solver.solve(result)
+        return result
+
+    def _nodes(self, arms: Arms) -> Rows:
+        outside = (arms.ids < 0) | (arms.ids >= self.n_nodes)
+        if outside.any():
+            msg = (
+                f"arm id {int(arms.ids[outside][0])} is no segment of this graph, "
+                f"whose ids are 0 to {self.n_nodes - 1}"
+            )
+            raise ValueError(msg)
+        return arms.ids

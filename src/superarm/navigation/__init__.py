@@ -1,0 +1,37 @@
+"""Online energy-efficient navigation: road networks, energy, and a bandit that learns them."""
+
+from superarm.navigation.city import generate_city
+from superarm.navigation.energy import (
+    Vehicle,
+    deterministic_energy,
+    dissipation,
+    potential_difference,
+    potential_energy,
+)
+from superarm.navigation.fetch import fetch
+from superarm.navigation.methods import METHODS, navigator
+from superarm.navigation.model import EnergyModel
+from superarm.navigation.network import RoadNetwork
+from superarm.navigation.osm import read_osm
+from superarm.navigation.problem import NavigationProblem
+from superarm.navigation.sumo import read_sumo
+from superarm.navigation.traffic import Closures, Congestion
+
+__all__ = [
+    "METHODS",
+    "Closures",
+    "Congestion",
+    "EnergyModel",
+    "NavigationProblem",
+    "RoadNetwork",
+    "Vehicle",
+    "deterministic_energy",
+    "dissipation",
+    "fetch",
+    "generate_city",
+    "navigator",
+    "potential_difference",
+    "potential_energy",
+    "read_osm",
+    "read_sumo",
+]

@@ -1,0 +1,92 @@
+r"""The deterministic energy of a road segment (Eq. PriorEnergy), and its split by height.
+
+.. math::
+    E = \frac{m g\,\Delta z + m g C_r \ell \cos\alpha + \tfrac12 C_d A \rho\,\ell v^2}{3600\,\eta}
+
+in Wh, with the climb :math:`\Delta z` between the junctions. Energy is *dissipation* plus a
+difference of potential, and that difference telescopes along a path: both sums differ only by the
+end points.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Literal, get_args
+
+import numpy as np
+
+from superarm.arrays import Vector, require_positive
+from superarm.navigation.network import RoadNetwork
+
+Efficiency = Literal["paper", "physical"]
+
+JOULE_PER_WH = 3600.0
+
+
+@dataclass(frozen=True)
+class Vehicle:
+    """An electric vehicle and the air it drives in; the defaults are the paper's (appendix B.3)."""
+
+    mass_kg: float = 1830.0
+    rolling_resistance: float = 0.01
+    front_area_m2: float = 2.6
+    drag_coefficient: float = 0.35
+    powertrain_efficiency: float = 0.98
+    recuperation_efficiency: float = 0.96
+    gravity: float = 9.82
+    air_density: float = 1.2
+
+    def __post_init__(self) -> None:
+        """Refuse what no vehicle has."""
+        for field in fields(self):
+            require_positive(field.name, getattr(self, field.name))
+        for name in ("powertrain_efficiency", "recuperation_efficiency"):
+            if getattr(self, name) > 1:
+                msg = f"{name} must not exceed 1, got {getattr(self, name)}"
+                raise ValueError(msg)
+
+
+def deterministic_energy(
+    network: RoadNetwork, vehicle: Vehicle, efficiency: Efficiency = "paper"
+) -> Vector:
+    r"""Return the energy of every edge at its speed limit, in Wh, shape (n,).
+
+    Args:
+        network: the roads.
+        vehicle: what drives on them.
+        efficiency: ``"paper"`` divides by :math:`\eta^+` whatever the sign; ``"physical"``
+            multiplies negative mechanical energy (braking) by :math:`\eta^-` instead.
+    """
+    if efficiency not in get_args(Efficiency):
+        msg = f"efficiency must be one of {get_args(Efficiency)}, got {efficiency!r}"
+        raise ValueError(msg)
+    weight = vehicle.mass_kg * vehicle.gravity
+    cosine = np.sqrt(1 - network.sine_of_incline**2)
+    rolling = weight * vehicle.rolling_resistance * network.length_m * cosine
+    area = vehicle.drag_coefficient * vehicle.front_area_m2 * vehicle.air_density
+    drag = 0.5 * area * network.length_m * network.speed_ms**2
+    mechanical = (weight * network.climb_m + rolling + drag) / JOULE_PER_WH
+    if efficiency == "physical":
+        return np.where(
+            mechanical > 0,
+            mechanical / vehicle.powertrain_efficiency,
+            mechanical * vehicle.recuperation_efficiency,
+        )
+    return mechanical / vehicle.powertrain_efficiency
+
+
+def potential_energy(network: RoadNetwork, vehicle: Vehicle) -> Vector:
+    r"""Return :math:`m g z / (3600\,\eta^+)` of every junction, in Wh, shape (m,)."""
+    weight = vehicle.mass_kg * vehicle.gravity
+    per_metre = weight / (JOULE_PER_WH * vehicle.powertrain_efficiency)
+    return per_metre * network.junction_height_m
+
+
+def potential_difference(network: RoadNetwork, vehicle: Vehicle) -> Vector:
+    """Return the potential at the end minus that at the start of every edge, in Wh, shape (n,)."""
+    potential = potential_energy(network, vehicle)
+    return potential[network.to_junction] - potential[network.from_junction]
+
+
+def dissipation(network: RoadNetwork, vehicle: Vehicle, efficiency: Efficiency = "paper") -> Vector:
+    """Return energy minus potential difference, in Wh, shape (n,): what is lost, never negative."""
+    energy = deterministic_energy(network, vehicle, efficiency)
+    return energy - potential_difference(network, vehicle)

@@ -1,0 +1,40 @@
+"""The six methods of the paper, by name: GP and BI beliefs under UCB, BUCB and TS."""
+
+from superarm.agent import Agent
+from superarm.beliefs import StreamingGP
+from superarm.navigation.problem import NavigationProblem
+from superarm.oracles import Dijkstra, Paths
+from superarm.policies import MarginalThompson, Rectified, UpperConfidenceBound
+from superarm.protocols import Belief, IndexPolicy, Posterior
+from superarm.theory import BayesUCBWidth, UCBWidth
+
+METHODS = ("GP-UCB", "GP-BUCB", "GP-TS", "BI-UCB", "BI-BUCB", "BI-TS")
+
+
+def navigator(problem: NavigationProblem, method: str) -> Agent[Posterior, Paths]:
+    """Return the agent of a method, with the prior of the problem.
+
+    With congestion, contexts are new every round, and the GP belief is a `StreamingGP`.
+    """
+    if method not in METHODS:
+        msg = f"no method {method!r}; there are {METHODS}"
+        raise ValueError(msg)
+    name, _, policy = method.partition("-")
+    belief: Belief[Posterior] = _gp(problem) if name == "GP" else problem.model.independent
+    return Agent(belief, Rectified(_policy(policy, problem.network.n_edges)), Dijkstra())
+
+
+def _gp(problem: NavigationProblem) -> Belief[Posterior]:
+    if problem.congestion is None:
+        return problem.model.gp
+    return StreamingGP(problem.kernel, problem.noise_std_wh**2, problem.prior_mean)
+
+
+def _policy(name: str, n_arms: int) -> IndexPolicy[Posterior]:
+    match name:
+        case "UCB":
+            return UpperConfidenceBound(UCBWidth(n_arms))
+        case "BUCB":
+            return UpperConfidenceBound(BayesUCBWidth(n_arms, omega=1.0, xi=1.0))
+        case _:
+            return MarginalThompson()

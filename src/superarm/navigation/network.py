@@ -1,0 +1,284 @@
+"""A road network as plain arrays: segments, junctions, heights, geometry and legal turns."""
+
+import difflib
+import hashlib
+import os
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from superarm.arrays import Matrix, Pairs, Rows, Vector, frozen
+from superarm.errors import DataError
+from superarm.files import write_atomically
+from superarm.values import changed
+
+Names = np.ndarray[tuple[int], np.dtype[np.str_]]
+
+VERSION = 1
+_KIND = "superarm-network"
+FEATURES = ("length", "speed limit", "incline")
+
+
+@dataclass(frozen=True, eq=False)
+class RoadNetwork:
+    """Directed road segments ("edges") between junctions; arm i is edge i.
+
+    Args:
+        name: what to call it.
+        edge_ids: strings, shape (n,), distinct.
+        from_junction: positions of the junctions where edges start, shape (n,).
+        to_junction: likewise where they end.
+        length_m: shape (n,), positive.
+        speed_ms: speed limits, shape (n,), positive.
+        lanes: shape (n,), at least one.
+        junction_ids: strings, shape (m,).
+        junction_xy_m: coordinates on the map's plane, shape (m, 2).
+        junction_height_m: shape (m,).
+        shape_xy_m: points of all edge geometries one after the other, shape (p, 2).
+        shape_start: where the points of each edge begin, shape (n + 1,).
+        turns: legal pairs of edge positions, shape (t, 2), distinct: the arcs of the line graph.
+        projection: how the plane maps to longitude and latitude (a PROJ string), if it does.
+        offset_m: what was added to projected coordinates.
+        notes: what was dropped on the way, and why.
+    """
+
+    name: str
+    edge_ids: Names
+    from_junction: Rows
+    to_junction: Rows
+    length_m: Vector
+    speed_ms: Vector
+    lanes: Rows
+    junction_ids: Names
+    junction_xy_m: Matrix
+    junction_height_m: Vector
+    shape_xy_m: Matrix
+    shape_start: Rows
+    turns: Pairs
+    projection: str = ""
+    offset_m: tuple[float, float] = (0.0, 0.0)
+    notes: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        """Check what later code relies on."""
+        n, m = self.edge_ids.size, self.junction_ids.size
+        _require(n > 0, self.name, "it has no edges")
+        for label, length in (
+            ("from_junction", n),
+            ("to_junction", n),
+            ("length_m", n),
+            ("speed_ms", n),
+            ("lanes", n),
+            ("junction_xy_m", m),
+            ("junction_height_m", m),
+            ("shape_start", n + 1),
+        ):
+            size = getattr(self, label).shape[0]
+            _require(size == length, self.name, f"{label} has {size} entries instead of {length}")
+        for label in ("length_m", "speed_ms", "junction_xy_m", "junction_height_m", "shape_xy_m"):
+            finite = bool(np.isfinite(getattr(self, label)).all())
+            _require(finite, self.name, f"{label} holds values that are not finite")
+        _require(bool((self.length_m > 0).all()), self.name, "an edge has no length")
+        _require(bool((self.speed_ms > 0).all()), self.name, "an edge has no speed limit")
+        _require(bool((self.lanes > 0).all()), self.name, "an edge has no lane")
+        _require(np.unique(self.edge_ids).size == n, self.name, "an edge id occurs twice")
+        for label, top in (("from_junction", m), ("to_junction", m), ("turns", n)):
+            values = getattr(self, label)
+            inside = bool(((values >= 0) & (values < top)).all())
+            _require(inside, self.name, f"{label} points outside")
+        joined = self.to_junction[self.turns[:, 0]] == self.from_junction[self.turns[:, 1]]
+        _require(bool(joined.all()), self.name, "a turn joins edges that do not meet")
+        for array in vars(self).values():
+            if isinstance(array, np.ndarray):
+                frozen(array)
+
+    @property
+    def n_edges(self) -> int:
+        """The number of edges n."""
+        return int(self.edge_ids.size)
+
+    @property
+    def n_turns(self) -> int:
+        """The number of legal turns."""
+        return int(self.turns.shape[0])
+
+    @property
+    def n_junctions(self) -> int:
+        """The number of junctions."""
+        return int(self.junction_ids.size)
+
+    @cached_property
+    def climb_m(self) -> Vector:
+        """Height of the end junction minus that of the start junction."""
+        heights = self.junction_height_m
+        return heights[self.to_junction] - heights[self.from_junction]
+
+    @cached_property
+    def junction_distance_m(self) -> Vector:
+        """Straight distance between the junctions of every edge."""
+        gap = self.junction_xy_m[self.to_junction] - self.junction_xy_m[self.from_junction]
+        return np.hypot(gap[:, 0], gap[:, 1])
+
+    @cached_property
+    def sine_of_incline(self) -> Vector:
+        """Climb over the longer of length and junction distance.
+
+        Lengths are clipped at junctions, which would make very short edges absurdly steep.
+        """
+        run = np.maximum(self.length_m, self.junction_distance_m)
+        return np.clip(self.climb_m / run, -1.0, 1.0)
+
+    @cached_property
+    def features(self) -> Matrix:
+        """Length, speed limit and incline in radians, as they are, shape (n, 3)."""
+        incline = np.arcsin(self.sine_of_incline)
+        return np.column_stack([self.length_m, self.speed_ms, incline])
+
+    @cached_property
+    def feature_scale(self) -> tuple[Vector, Vector]:
+        """Mean and standard deviation of the features over this network."""
+        spread = self.features.std(axis=0)
+        return self.features.mean(axis=0), np.where(spread > 0, spread, 1.0)
+
+    @cached_property
+    def contexts(self) -> Matrix:
+        """The features standardised to mean zero and unit variance, shape (n, 3)."""
+        mean, spread = self.feature_scale
+        return (self.features - mean) / spread
+
+    @cached_property
+    def line_graph(self) -> csr_array:
+        """The legal turns as a sparse matrix."""
+        return csr_array(
+            (np.ones(self.n_turns, dtype=np.int8), (self.turns[:, 0], self.turns[:, 1])),
+            shape=(self.n_edges, self.n_edges),
+        )
+
+    def position(self, edge_id: str) -> int:
+        """Return the position of an edge, or say which ids are closest."""
+        found = self._positions.get(edge_id)
+        if found is None:
+            near = difflib.get_close_matches(edge_id, self._positions, n=3, cutoff=0.0)
+            msg = f"{self.name} has no edge {edge_id!r}; the closest ids are {near}"
+            raise ValueError(msg)
+        return found
+
+    @cached_property
+    def _positions(self) -> Mapping[str, int]:
+        return {str(name): place for place, name in enumerate(self.edge_ids)}
+
+    def largest_component(self) -> "RoadNetwork":
+        """Return the largest strongly connected part of the line graph."""
+        _, label = connected_components(self.line_graph, directed=True, connection="strong")
+        keep = np.flatnonzero(label == np.bincount(label).argmax())
+        return self.take(keep, f"{self.n_edges - keep.size} edges outside the largest component")
+
+    def take(self, edges: ArrayLike, why: str) -> "RoadNetwork":
+        """Return the network of some edges only; junctions without edges go too."""
+        rows = np.asarray(edges, dtype=np.intp)
+        place = np.full(self.n_edges, -1, dtype=np.intp)
+        place[rows] = np.arange(rows.size)
+        turns = place[self.turns]
+        ends = np.concatenate([self.from_junction[rows], self.to_junction[rows]])
+        junctions, renumbered = np.unique(ends, return_inverse=True)
+        counts = np.diff(self.shape_start)[rows]
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
+        points = np.repeat(self.shape_start[rows] - starts[:-1], counts) + np.arange(starts[-1])
+        dropped = (f"dropped {why}",) if rows.size < self.n_edges else ()
+        return changed(
+            self,
+            edge_ids=frozen(self.edge_ids[rows]),
+            from_junction=frozen(renumbered[: rows.size]),
+            to_junction=frozen(renumbered[rows.size :]),
+            length_m=frozen(self.length_m[rows]),
+            speed_ms=frozen(self.speed_ms[rows]),
+            lanes=frozen(self.lanes[rows]),
+            junction_ids=frozen(self.junction_ids[junctions]),
+            junction_xy_m=frozen(self.junction_xy_m[junctions]),
+            junction_height_m=frozen(self.junction_height_m[junctions]),
+            shape_xy_m=frozen(self.shape_xy_m[points]),
+            shape_start=frozen(starts),
+            turns=frozen(turns[(turns >= 0).all(axis=1)]),
+            notes=self.notes + dropped,
+        )
+
+    def shape_of(self, edge: int) -> Matrix:
+        """Return the points of one edge's geometry."""
+        return self.shape_xy_m[self.shape_start[edge] : self.shape_start[edge + 1]]
+
+    def fingerprint(self) -> str:
+        """Return a checksum of everything that learning depends on."""
+        digest = hashlib.sha256()
+        for name in ("edge_ids", "length_m", "speed_ms", "from_junction", "to_junction", "turns"):
+            array = np.ascontiguousarray(getattr(self, name))
+            digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+            digest.update(array.tobytes())
+        digest.update(np.ascontiguousarray(self.climb_m).tobytes())
+        return digest.hexdigest()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the network to a file of our own (.npz, no pickle)."""
+        arrays: dict[str, Any] = {
+            name: value for name, value in _fields_of(self).items() if name != "notes"
+        }
+        arrays["notes"] = np.array(self.notes, dtype=np.str_)
+        arrays["feature_mean"], arrays["feature_std"] = self.feature_scale
+        arrays["format"] = np.array([_KIND, str(VERSION), self.fingerprint()])
+        write_atomically(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> "RoadNetwork":
+        """Read a network written by `save`."""
+        name = os.fspath(path)
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                arrays = {key: stored[key] for key in stored.files}
+        except FileNotFoundError:
+            raise
+        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+            msg = f"{name} is no network file, or damaged: {error}"
+            raise DataError(msg) from error
+        return _from_arrays(name, arrays)
+
+
+def _fields_of(network: RoadNetwork) -> dict[str, Any]:
+    return {name: getattr(network, name) for name in RoadNetwork.__dataclass_fields__}
+
+
+def _from_arrays(name: str, arrays: dict[str, Any]) -> RoadNetwork:
+    kind = arrays.pop("format", np.array(["?", "0", ""])).tolist()
+    if kind[0] != _KIND:
+        msg = (
+            f"{name} is no network file of superarm; read other formats with read_sumo or read_osm"
+        )
+        raise DataError(msg)
+    if int(kind[1]) > VERSION:
+        msg = f"{name} has format version {kind[1]}, this superarm reads up to {VERSION}"
+        raise DataError(msg)
+    arrays.pop("feature_mean", None)
+    arrays.pop("feature_std", None)
+    missing = set(RoadNetwork.__dataclass_fields__) - set(arrays)
+    if missing:
+        msg = f"{name} lacks {sorted(missing)}"
+        raise DataError(msg)
+    arrays["name"], arrays["projection"] = str(arrays["name"]), str(arrays["projection"])
+    arrays["notes"] = tuple(arrays["notes"].tolist())
+    arrays["offset_m"] = tuple(arrays["offset_m"].tolist())
+    network = RoadNetwork(**arrays)
+    if network.fingerprint() != kind[2]:
+        msg = f"{name} is damaged: its checksum does not match"
+        raise DataError(msg)
+    return network
+
+
+def _require(condition: bool, name: str, problem: str) -> None:  # noqa: FBT001 - a check
+    if not condition:
+        msg = f"{name}: {problem}"
+        raise DataError(msg)

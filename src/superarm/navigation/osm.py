@@ -1,0 +1,78 @@
+"""OpenStreetMap files as road networks, by SUMO's netconvert (extra `osm`)."""
+
+import os
+import subprocess
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from superarm.errors import DataError
+from superarm.navigation.compressed import MOST_BYTES, require_file, unpack
+from superarm.navigation.network import RoadNetwork
+from superarm.navigation.sumo import read_sumo
+
+TIMEOUT_S = 3600
+
+
+def read_osm(
+    path: str | os.PathLike[str],
+    heightmap: str | os.PathLike[str] | None = None,
+    *,
+    most_bytes: int = MOST_BYTES,
+) -> RoadNetwork:
+    """Read an OpenStreetMap extract as a network of passenger roads.
+
+    Args:
+        path: an .osm or .osm.gz file.
+        heightmap: a GeoTIFF with heights in metres; without it heights come from `ele` tags.
+        most_bytes: refuse files that unpack to more.
+    """
+    source = Path(path)
+    require_file(source)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        # names of our own, so that no file name can be taken for an option or a list of files
+        unpack(source, folder / "input.osm", most_bytes)
+        heights = ["--osm.elevation"]
+        if heightmap is not None:
+            require_file(Path(heightmap))
+            unpack(Path(heightmap), folder / "heights.tif", most_bytes)
+            heights = ["--heightmap.geotiff", "heights.tif"]
+        _netconvert(source, folder, heights)
+        network = read_sumo(folder / "output.net.xml", most_bytes=most_bytes)
+    return replace(network, name=source.name.removesuffix(".gz").removesuffix(".osm"))
+
+
+def _netconvert(source: Path, folder: Path, heights: list[str]) -> None:
+    try:
+        import sumo  # noqa: PLC0415 - an optional part
+    except ImportError as error:
+        msg = "reading OpenStreetMap files needs netconvert; pip install 'superarm[osm]'"
+        raise ImportError(msg) from error
+    program = Path(sumo.SUMO_HOME) / "bin" / ("netconvert.exe" if os.name == "nt" else "netconvert")
+    done = subprocess.run(  # noqa: S603 - a program of ours on files named by us
+        [
+            str(program),
+            "--osm-files",
+            "input.osm",
+            *heights,
+            "--proj.utm",
+            "--geometry.remove",
+            "--ramps.guess",
+            "--keep-edges.by-vclass",
+            "passenger",
+            "--no-warnings",
+            "--output-file",
+            "output.net.xml",
+        ],
+        cwd=folder,
+        env=os.environ | {"SUMO_HOME": str(sumo.SUMO_HOME)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT_S,
+    )
+    if done.returncode or not (folder / "output.net.xml").is_file():
+        reason = (done.stderr or done.stdout).strip().replace("\n", "; ")
+        msg = f"{source} could not be converted: {reason or 'netconvert failed'}"
+        raise DataError(msg)

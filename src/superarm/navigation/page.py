@@ -1,0 +1,141 @@
+"""The demonstration as one self-contained HTML page."""
+
+import base64
+import html
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from superarm.figures import draw_regret
+from superarm.navigation.demo import Demonstration, RouteResult, final_regret
+from superarm.navigation.maps import (
+    Panel,
+    draw_maps,
+    exploration_panel,
+    height_panel,
+    per_km_panel,
+    uncertainty_panel,
+)
+from superarm.navigation.methods import METHODS
+from superarm.navigation.statistics import describe
+
+_STYLE = """
+:root { color-scheme: light; --ink: #1c2330; --soft: #5b6472; --line: #e1e5ea; --accent: #0b6e99; }
+* { box-sizing: border-box; }
+body { margin: 0; font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: #f6f7f9; }
+main { max-width: 1080px; margin: 0 auto; padding: 2rem 1.2rem 4rem; }
+h1 { font-size: 1.9rem; margin: 0 0 .3rem; } h2 { margin: 0 0 .4rem; font-size: 1.25rem; }
+p.lead { color: var(--soft); max-width: 46rem; margin-top: 0; }
+section { background: #fff; border: 1px solid var(--line); border-radius: 12px;
+  padding: 1.2rem 1.4rem; margin: 1.2rem 0; }
+img { width: 100%; height: auto; display: block; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { text-align: right; padding: .35rem .6rem; border-bottom: 1px solid var(--line); }
+th:first-child, td:first-child { text-align: left; } th { color: var(--soft); font-weight: 600; }
+tr.best td { font-weight: 650; color: var(--accent); }
+.note { color: var(--soft); font-size: .9rem; } .scroll { overflow-x: auto; }
+"""
+
+
+def write_page(demo: Demonstration, folder: Path) -> tuple[Path, Path]:
+    """Write the page and its first picture to a folder; return their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    overview = overview_picture(demo, folder / "navigation.png")
+    body = [_head(demo, overview), *(_route_section(demo, route) for route in demo.routes)]
+    page = folder / "navigation.html"
+    page.write_text(_document("Superarm: a navigator that learns", body), encoding="utf-8")
+    return page, folder / "navigation.png"
+
+
+def overview_picture(demo: Demonstration, path: Path | None) -> bytes:
+    """Draw the city with the routes learned, and what exploring looked like."""
+    network = demo.model.network
+    routes = {f"route {route.name}": route.last_route["GP-TS"] for route in demo.routes}
+    first = demo.routes[0]
+    most = max(float(visits.max()) for visits in first.visits.values())
+    panels = [
+        height_panel(network, routes, "The city, and the routes GP-TS has learned"),
+        exploration_panel(first.visits["GP-TS"], "Route A explored by GP-TS", most=most),
+        exploration_panel(first.visits["BI-UCB"], "Route A explored by BI-UCB", most=most),
+        uncertainty_panel(
+            first.std_wh["GP-BUCB"],
+            np.sqrt(demo.model.gp.prior_variance),
+            "What GP-BUCB does not know yet",
+        ),
+    ]
+    return draw_maps(network, panels, path)
+
+
+def _head(demo: Demonstration, overview: bytes) -> str:
+    model, network = demo.model, demo.model.network
+    facts = describe(network)
+    regeneration = (
+        "Regeneration is kept: the bandit learns dissipation, and potential energy telescopes."
+        if model.rectify == "dissipation"
+        else "Negative energies are rectified, as in the paper."
+    )
+    return f"""
+<h1>A navigator that learns</h1>
+<p class="lead">Each round an electric vehicle drives from start to goal and measures the energy of
+every road segment on its way. {demo.horizon} rounds, {demo.repeats} worlds, six methods: Gaussian
+processes on the line graph (GP) and independent segments (BI), under UCB, BayesUCB (BUCB) and
+Thompson sampling (TS). {regeneration} The true cost is negative on
+{demo.negative_share:.0%} of the segments.</p>
+<section><h2>{html.escape(network.name)}</h2>{_image(overview, "maps of the city")}
+<p class="note">{facts["edges"]} segments, {facts["turns"]} turns, heights {facts["heights"]},
+grade {facts["grade"]}.</p></section>"""
+
+
+def _route_section(demo: Demonstration, route: RouteResult) -> str:
+    model = demo.model
+    regret = final_regret(route.results)
+    best = min(regret, key=lambda method: regret[method][0])
+    rows = "".join(
+        f"<tr{' class=best' if method == best else ''}><td>{method}</td>"
+        f"<td>{regret[method][0]:,.0f} ± {regret[method][1]:,.0f}</td>"
+        f"<td>{route.energy_wh[method]:,.0f}</td>"
+        f"<td>{100 * (route.energy_wh[method] / route.best_wh - 1):+.1f} %</td>"
+        f"<td>{int((route.visits[method] > 0).sum()):,}</td>"
+        f"<td>{route.results[method].milliseconds:.1f}</td></tr>"
+        for method in sorted(regret, key=lambda method: regret[method][0])
+    )
+    curves = draw_regret(
+        route.results, None, title=f"Route {route.name}", label="cumulative regret (Wh)"
+    )
+    most = max(float(visits.max()) for visits in route.visits.values())
+    explored = [exploration_panel(route.visits[method], method, most=most) for method in METHODS]
+    learned: Sequence[Panel] = [
+        per_km_panel(model.network, route.truth_wh, "True energy"),
+        per_km_panel(model.network, model.prior_energy_wh, "Believed before"),
+        per_km_panel(model.network, route.mean_wh["GP-TS"], "Believed by GP-TS in the end"),
+        uncertainty_panel(
+            route.std_wh["GP-TS"], np.sqrt(model.gp.prior_variance), "Still unknown to GP-TS"
+        ),
+    ]
+    return f"""
+<section><h2>Route {route.name}: from {html.escape(route.start)} to {html.escape(route.goal)}</h2>
+<div class="scroll"><table><thead><tr><th>method</th><th>regret after {demo.horizon} trips (Wh)</th>
+<th>energy of the last trips (Wh)</th><th>above the best known</th><th>segments driven</th>
+<th>ms per round</th></tr></thead><tbody>{rows}</tbody></table></div>
+<p class="note">Regret: what the trips cost above the best route, in expected rectified
+{html.escape(model.rectify)}; mean ± one standard error. The best route, if the truth were known,
+takes {route.best_wh:,.0f} Wh.</p>
+{_image(curves, f"regret on route {route.name}")}</section>
+<section><h2>Route {route.name}: where the methods went</h2>
+{_image(draw_maps(model.network, explored, None, columns=3), "exploration maps")}</section>
+<section><h2>Route {route.name}: what was learned</h2>
+{_image(draw_maps(model.network, learned, None), "energy maps")}</section>"""
+
+
+def _image(picture: bytes, text: str) -> str:
+    data = base64.b64encode(picture).decode()
+    return f'<img alt="{html.escape(text)}" src="data:image/png;base64,{data}">'
+
+
+def _document(title: str, body: list[str]) -> str:
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}'
+        '</title><meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{_STYLE}</style></head><body><main>{''.join(body)}</main></body></html>\n"
+    )
