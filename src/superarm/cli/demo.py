@@ -37,7 +37,7 @@ def demo(context: typer.Context) -> None:
 @app.command()
 def navigation(
     output: _Output = _FOLDER,
-    rounds: _Rounds = 120,
+    rounds: _Rounds = 80,
     repeats: _Repeats = 3,
     edges: Annotated[int, typer.Option(min=500, max=20_000, help="Edges of the city.")] = 4000,
     seed: _Seed = 0,

@@ -63,7 +63,7 @@ class Demonstration:
 def run_demo(  # noqa: PLR0913 - what a user may choose
     *,
     n_edges: int = 4000,
-    horizon: int = 120,
+    horizon: int = 80,
     repeats: int = 3,
     seed: int = 0,
     rectify: Rectify = "dissipation",

@@ -100,8 +100,10 @@ def draw_maps(
             axis.set_axis_off()
     picture = io.BytesIO()
     figure.savefig(picture, dpi=150, format="png")
-    if path is not None:
-        figure.savefig(path, dpi=150)
+    if path is not None and path.suffix == ".png":
+        path.write_bytes(picture.getvalue())
+    elif path is not None:
+        figure.savefig(path)
     return picture.getvalue()
 
 

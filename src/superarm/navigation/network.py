@@ -7,6 +7,7 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -238,7 +239,7 @@ class RoadNetwork:
         """Read a network written by `save`."""
         name = os.fspath(path)
         try:
-            with np.load(path, allow_pickle=False) as stored:
+            with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as stored:
                 arrays = {key: stored[key] for key in stored.files}
         except FileNotFoundError:
             raise

@@ -4,6 +4,7 @@ import os
 import tempfile
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 from xml.sax import SAXException
 
 import numpy as np
@@ -35,10 +36,6 @@ def read_sumo(path: str | os.PathLike[str], *, most_bytes: int = MOST_BYTES) -> 
     if not edges:
         msg = f"{source} has no edges: is it a SUMO network?"
         raise DataError(msg)
-    for edge in edges:
-        if not edge.getLanes():
-            msg = f"{source}: edge {edge.getID()!r} has no lanes"
-            raise DataError(msg)
     cars = [edge for edge in edges if edge.allows(_CAR)]
     notes = [f"dropped {len(edges) - len(cars)} edges closed to cars"] * (len(edges) > len(cars))
     if not cars:
@@ -55,10 +52,20 @@ def _parse(source: Path, plain: Path) -> Any:  # noqa: ANN401 - an object of an 
         raise ImportError(msg) from error
     try:
         return readNet(str(plain))
-    except (SAXException, ValueError, KeyError, AttributeError, TypeError, IndexError) as error:
+    except IndexError as error:  # the library looks for the first lane of every edge
+        msg = f"{source}: edge {_edge_without_lanes(plain)!r} has no lanes"
+        raise DataError(msg) from error
+    except (SAXException, ValueError, KeyError, AttributeError, TypeError) as error:
         reason = str(error).replace(str(plain), source.name)
         msg = f"{source} is no SUMO network, or damaged: {type(error).__name__}: {reason}"
         raise DataError(msg) from error
+
+
+def _edge_without_lanes(plain: Path) -> str:
+    for _, element in ET.iterparse(plain):  # noqa: S314 - parsed before, entities and all
+        if element.tag == "edge" and element.find("lane") is None:
+            return str(element.get("id"))
+    return "?"
 
 
 def _network(source: Path, net: Any, cars: list[Any], notes: list[str]) -> RoadNetwork:  # noqa: ANN401

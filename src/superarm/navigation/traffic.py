@@ -70,15 +70,12 @@ class Congestion:
         exposure = busy * (0.5 + network.speed_ms / network.speed_ms.mean())
         phase = 2.0 * draw_function(RBF(0.3), 2, rng)(places)
         raw = cls(exposure, phase)
-        day = np.array([raw._raw(t) for t in range(1, ROUNDS_PER_DAY + 1)])
+        day = np.array([raw.levels(t) for t in range(1, ROUNDS_PER_DAY + 1)])
         return cls(exposure / day.std(), phase)
 
     def levels(self, t: int) -> Vector:
         """Return the level of every edge in round t."""
-        return self._raw(t) - self.exposure * _MEAN_RUSH
-
-    def _raw(self, t: int) -> Vector:
-        return self.exposure * _rush((t + self.phase) % ROUNDS_PER_DAY)
+        return self.exposure * (_rush(t + self.phase) - _MEAN_RUSH)
 
     def contexts(self, t: int, features: Matrix) -> Matrix:
         """Return the static features with the level as one more column."""
