@@ -5,6 +5,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,11 @@ def cpu_ms(action: Callable[[], object]) -> float:
 
 def peak_mib() -> float:
     """The most memory this process has held, in MiB."""
+    status = Path("/proc/self/status")
+    if status.exists():  # getrusage would count the parent's memory from before exec
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

@@ -10,7 +10,13 @@ import shutil
 import subprocess
 import sys
 
-PYTHON_PARTS = {"torch": "torch", "gpytorch": "gpytorch"}
+PYTHON_PARTS = {
+    "torch": "torch",
+    "gpytorch": "gpytorch",
+    "sumolib": "sumolib",
+    "pyproj": "pyproj",
+    "sumo": "eclipse-sumo",
+}
 """Importable module -> requirement, versions by constraints.txt."""
 
 DEBIAN_PARTS: dict[str, str] = {}

@@ -1,5 +1,6 @@
 """The command line, as a person would call it."""
 
+import json
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
@@ -43,3 +44,47 @@ def test_misuse_exits_with_two_and_failure_with_one(python: str, tmp_path: Path)
     assert failed.returncode == 1
     assert "superarm:" in failed.stderr
     assert "Traceback" not in failed.stderr
+
+
+def test_networks_are_generated_shown_imported_and_listed(python: str, tmp_path: Path) -> None:
+    made = run(python, "network", "generate", "--edges", "600", "--seed", "3", folder=tmp_path)
+    assert made.returncode == 0, made.stderr
+    assert "dead ends" in made.stdout
+    shown = run(python, "network", "show", "city.npz", folder=tmp_path)
+    assert "Picture: city.png" in shown.stdout
+    assert (tmp_path / "city.png").read_bytes().startswith(b"\x89PNG")
+    taken = run(python, "network", "import", "city.npz", "--output", "own.npz", folder=tmp_path)
+    assert taken.returncode == 0, taken.stderr
+    listed = run(python, "network", "list", "--json", folder=tmp_path)
+    assert {entry["file"] for entry in json.loads(listed.stdout)} == {"city.npz", "own.npz"}
+
+
+def test_bad_networks_are_told_without_a_traceback(python: str, tmp_path: Path) -> None:
+    (tmp_path / "broken.npz").write_bytes(b"nothing")
+    for arguments in (("show", "broken.npz"), ("show", "missing.npz"), ("import", "map.pdf")):
+        failed = run(python, "network", *arguments, folder=tmp_path)
+        assert failed.returncode == 1, arguments
+        assert "superarm:" in failed.stderr
+        assert "Traceback" not in failed.stderr
+    assert run(python, "network", "generate", "--edges", "7", folder=tmp_path).returncode == 2
+
+
+@pytest.mark.slow
+def test_the_navigation_demo_leaves_a_page_of_its_own(python: str, tmp_path: Path) -> None:
+    options = ("--rounds", "4", "--repeats", "2", "--edges", "600", "--output", "here")
+    done = run(python, "demo", "navigation", *options, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "here" / "navigation.html").read_text(encoding="utf-8")
+    assert "data:image/png;base64," in page
+    assert 'src="http' not in page
+    for method in ("GP-UCB", "GP-BUCB", "GP-TS", "BI-UCB", "BI-BUCB", "BI-TS"):
+        assert method in done.stdout
+        assert method in page
+
+
+@pytest.mark.slow
+def test_the_congestion_demo_leaves_a_figure(python: str, tmp_path: Path) -> None:
+    options = ("--rounds", "4", "--repeats", "2", "--edges", "600", "--output", "here")
+    done = run(python, "demo", "congestion", *options, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "here" / "congestion-regret.png").exists()

@@ -13,7 +13,7 @@ from superarm import Arms, CapacityError
 from superarm.beliefs import ExactGP, FiniteGP
 from superarm.kernels import GraphMatern, Matern52
 from superarm.kernels.functions import draw_arm_function
-from superarm.kernels.selected_inverse import diagonal_of_inverse_power
+from superarm.kernels.sparse_ldl import SparseLDL
 
 
 def random_roads(seed: int, n: int = 30) -> tuple[Any, Any]:
@@ -132,7 +132,7 @@ def test_the_kernel_of_the_paper_works_in_beliefs(seed: int) -> None:
 
 
 @given(seeds, st.integers(1, 4))
-def test_selected_inversion_is_the_diagonal_of_the_dense_power(seed: int, power: int) -> None:
+def test_solves_roots_and_selected_inversion_are_the_dense_ones(seed: int, power: int) -> None:
     rng = np.random.default_rng(seed)
     n = 25
     half = np.where(rng.random((n, n)) < 0.1, rng.standard_normal((n, n)), 0.0)
@@ -141,9 +141,13 @@ def test_selected_inversion_is_the_diagonal_of_the_dense_power(seed: int, power:
     starts = np.concatenate([[0], np.cumsum([rows.size for rows in columns])])
     rows = np.concatenate(columns)
     values = np.concatenate([matrix[chosen, j] for j, chosen in enumerate(columns)])
-    diagonal = diagonal_of_inverse_power(starts, rows, values, rng.permutation(n), power)
-    expected = np.diag(np.linalg.matrix_power(np.linalg.inv(matrix), power))
-    assert_allclose(diagonal, expected, rtol=1e-9)
+    factor = SparseLDL.of(starts, rows, values, rng.permutation(n))
+    expected = np.linalg.matrix_power(np.linalg.inv(matrix), power)
+    assert_allclose(factor.inverse_diagonal(power), np.diag(expected), rtol=1e-9)
+    nodes = rng.permutation(n)[:20]
+    assert_allclose(factor.inverse_columns(nodes, power), expected[nodes], atol=1e-10)
+    root = np.array([factor.root_times(unit, power) for unit in np.eye(n)]).T
+    assert_allclose(root @ root.T, expected, atol=1e-10)
 
 
 def test_very_short_roads_keep_their_digits() -> None:

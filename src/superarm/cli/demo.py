@@ -13,7 +13,7 @@ from rich.table import Table
 from superarm.comparison import Result
 from superarm.figures import draw_regret
 from superarm.navigation import METHODS
-from superarm.navigation.demo import run_demo
+from superarm.navigation.demo import run_congestion, run_demo
 from superarm.navigation.page import write_page
 from superarm.problems.subset_demo import METHODS as SUBSET_METHODS
 from superarm.problems.subset_demo import run_subset_demo
@@ -52,6 +52,28 @@ def navigation(
     page, picture = write_page(found, output)
     typer.echo(f"Page: {page}")
     typer.echo(f"Picture: {picture}")
+
+
+@app.command()
+def congestion(
+    output: _Output = _FOLDER,
+    rounds: _Rounds = 96,
+    repeats: _Repeats = 4,
+    edges: Annotated[int, typer.Option(min=500, max=20_000, help="Edges of the city.")] = 2000,
+    seed: _Seed = 0,
+) -> None:
+    """Drive through rush hours: contexts are new every round (two days of half hours)."""
+    output.mkdir(parents=True, exist_ok=True)
+    methods = ("GP-TS", "BI-TS")
+    with _progress(methods, repeats) as advance:
+        results = run_congestion(
+            n_edges=edges, horizon=rounds, repeats=repeats, seed=seed, on_run=advance
+        )
+    _print_table(results, f"Regret (Wh) after {rounds} trips, {repeats} worlds")
+    figure = output / "congestion-regret.png"
+    title = "Congestion enters the contexts: a streaming GP against independent segments"
+    draw_regret(results, figure, title=title, label="cumulative regret (Wh)")
+    typer.echo(f"Figure: {figure}")
 
 
 @app.command()

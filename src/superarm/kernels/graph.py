@@ -6,7 +6,7 @@ With :math:`\Delta = B B^T` the incidence Laplacian,
           M = \frac{2\nu}{\kappa^2} I + \Delta .
 
 M is sparse. For integer :math:`\nu` a column of K is :math:`\nu` sparse solves, a prior draw half
-as many, and the diagonal comes by selected inversion (`superarm.kernels.selected_inverse`).
+as many, and the diagonal comes by selected inversion (`superarm.kernels.sparse_ldl`).
 """
 
 import math
@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 from scipy.sparse import coo_array, csc_array
-from scipy.sparse.linalg import SuperLU, splu, spsolve_triangular
+from scipy.sparse.linalg import splu
 
 from superarm.arms import Arms
 from superarm.arrays import Matrix, Pairs, Rows, Vector, as_pairs, as_vector, require_positive
 from superarm.errors import CapacityError
 from superarm.kernels.base import Kernel
-from superarm.kernels.selected_inverse import diagonal_of_inverse_power
+from superarm.kernels.sparse_ldl import SparseLDL
 
 Normalise = Literal["mean", "none", "correlation"]
 
@@ -32,6 +32,8 @@ EIGENVECTOR_LIMIT = 6000
 """The most nodes for which a fractional nu is served, by dense eigenvectors."""
 
 _SOLVES_AT_ONCE = 4_000_000
+_REMEMBER_BELOW = 20_000  # nodes; columns of larger graphs are not kept
+_REMEMBER_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -104,7 +106,7 @@ class GraphMatern(Kernel):
         values = np.empty((few.size, many.size))
         step = max(1, _SOLVES_AT_ONCE // self.n_nodes)
         for begin in range(0, few.size, step):
-            values[begin : begin + step] = self.columns(few[begin : begin + step])[many].T
+            values[begin : begin + step] = self._remembered(few[begin : begin + step])[:, many]
         return values if np.array_equal(which, np.arange(few.size)) else values[which]
 
     def diagonal(self, arms: Arms) -> Vector:
@@ -121,18 +123,33 @@ class GraphMatern(Kernel):
         return (self._scales * self._root_times(noise))[self._nodes(arms)]
 
     def columns(self, nodes: Rows) -> Matrix:
-        """Return the columns of K at some nodes, shape (n, len(nodes))."""
-        if not self._by_solves:
-            values, vectors = self._eigen
-            found = (vectors * values**-self.nu) @ vectors[nodes].T
+        """Return the columns of K at some nodes, as rows, shape (len(nodes), n)."""
+        if self._by_solves:
+            found = self._factor.inverse_columns(nodes, int(self.nu))
         else:
-            found = np.zeros((self.n_nodes, nodes.size), order="F")
-            found[nodes, np.arange(nodes.size)] = 1.0
-            for _ in range(int(self.nu)):
-                found = self._solver.solve(found)
-        found *= self._scales[:, None]
-        found *= self._scales[nodes]
+            values, vectors = self._eigen
+            found = (vectors[nodes] * values**-self.nu) @ vectors.T
+        found *= self._scales
+        found *= self._scales[nodes][:, None]
         return found
+
+    def _remembered(self, nodes: Rows) -> Matrix:
+        """Return columns as rows, from memory where they were asked for before."""
+        memory = self._memory
+        if self.n_nodes > _REMEMBER_BELOW:
+            return self.columns(nodes)
+        missing = np.array([node for node in nodes.tolist() if node not in memory], dtype=np.intp)
+        fresh = dict(zip(missing.tolist(), self.columns(missing), strict=True))
+        rows = np.array(
+            [memory[node] if node in memory else fresh[node] for node in nodes.tolist()]
+        )
+        if (len(memory) + len(fresh)) * self.n_nodes * 8 <= _REMEMBER_BYTES:
+            memory.update(fresh)
+        return rows.reshape(nodes.size, self.n_nodes)
+
+    @cached_property
+    def _memory(self) -> dict[int, Vector]:
+        return {}
 
     @cached_property
     def precision(self) -> csc_array:
@@ -159,12 +176,19 @@ class GraphMatern(Kernel):
         return self.nu == int(self.nu)
 
     @cached_property
-    def _solver(self) -> SuperLU:
-        return splu(
-            self.precision,
+    def _factor(self) -> SparseLDL:
+        matrix = self.precision
+        ordered = splu(  # only for its fill-reducing order
+            matrix,
             permc_spec="MMD_AT_PLUS_A",
             diag_pivot_thresh=0.0,
             options={"SymmetricMode": True},
+        )
+        return SparseLDL.of(
+            matrix.indptr.astype(np.intp),
+            matrix.indices.astype(np.intp),
+            matrix.data,
+            np.argsort(ordered.perm_c),
         )
 
     @cached_property
@@ -177,14 +201,7 @@ class GraphMatern(Kernel):
         if not self._by_solves:
             values, vectors = self._eigen
             return vectors**2 @ values**-self.nu
-        matrix = self.precision
-        return diagonal_of_inverse_power(
-            matrix.indptr.astype(np.intp),
-            matrix.indices.astype(np.intp),
-            matrix.data,
-            np.argsort(self._solver.perm_c),
-            int(self.nu),
-        )
+        return self._factor.inverse_diagonal(int(self.nu))
 
     @cached_property
     def _scales(self) -> Vector:
@@ -202,25 +219,11 @@ class GraphMatern(Kernel):
 
     def _root_times(self, noise: Vector) -> Vector:
         """Return a matrix root of K, as it is before normalisation, times a vector."""
-        if not self._by_solves or int(self.nu) % 2:
-            return self._odd_root_times(noise)
-        for _ in range(int(self.nu) // 2):
-            noise = self._solver.solve(noise)
-        return noise
-
-    def _odd_root_times(self, noise: Vector) -> Vector:
-        if not self._by_solves:
-            values, vectors = self._eigen
-            root: Vector = vectors @ (values ** (-self.nu / 2) * noise)
-            return root
-        # M = P^T L U P with U = D L^T, so that P^T U^-1 D^1/2 is a root of M^-1
-        solver = self._solver
-        upper = solver.U.tocsr()
-        half = spsolve_triangular(upper, np.sqrt(upper.diagonal()) * noise, lower=False)
-        result = half[solver.perm_c]
-        for _ in range(int(self.nu) // 2):
-            result = solver.solve(result)
-        return result
+        if self._by_solves:
+            return self._factor.root_times(noise, int(self.nu))
+        values, vectors = self._eigen
+        root: Vector = vectors @ (values ** (-self.nu / 2) * noise)
+        return root
 
     def _nodes(self, arms: Arms) -> Rows:
         outside = (arms.ids < 0) | (arms.ids >= self.n_nodes)

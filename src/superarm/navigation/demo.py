@@ -81,6 +81,36 @@ def run_demo(  # noqa: PLR0913 - what a user may choose
     return Demonstration(model, routes, horizon, repeats, truth, float(np.mean(negative[1:])))
 
 
+def run_congestion(
+    *,
+    n_edges: int = 2000,
+    horizon: int = 96,
+    repeats: int = 4,
+    seed: int = 0,
+    on_run: Callable[[str, int], None] | None = None,
+) -> dict[str, Result]:
+    """Play GP-TS (streaming) and BI-TS where a congestion level changes contexts every round."""
+    network = generate_city(seed, n_edges).largest_component()
+    model = EnergyModel(network)
+    ends = crossing_routes(network)["A"]
+    worlds: list[NavigationProblem] = []
+
+    def make_world(rng: np.random.Generator) -> World[Paths]:
+        worlds.append(NavigationProblem(network, *ends, rng=rng, congestion=True, model=model))
+        return worlds[-1]
+
+    oracle: Oracle[Paths] = Dijkstra()
+    return compare(
+        make_world,
+        {method: partial(_make_agent, method, worlds) for method in ("GP-TS", "BI-TS")},
+        oracle,
+        horizon=horizon,
+        repeats=repeats,
+        seed=seed,
+        on_run=on_run,
+    )
+
+
 def crossing_routes(network: RoadNetwork) -> dict[str, tuple[str, str]]:
     """Return two routes across a network: west to east and south to north."""
     middle = (
