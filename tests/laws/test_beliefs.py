@@ -38,7 +38,7 @@ def fewest_extra(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
     return int(request.param)
 
 
-EVERY_FACTOR = pytest.mark.parametrize("fewest_extra", [0, 3, 64], indirect=True)
+EVERY_FACTOR = pytest.mark.parametrize("fewest_extra", [0, 3, 192], indirect=True)
 FIXTURES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 TIGHT: Any = {"rtol": 0.0, "atol": 1e-9}
 ARMS = random_arms(N, 2, seed=1)

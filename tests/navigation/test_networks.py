@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import http.server
 import importlib
+import re
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from typer.testing import CliRunner
 
 import roads
 from parts import require_module, require_networks
 from strategies import seeds
 from superarm import DataError
+from superarm.cli.app import app
 from superarm.navigation import RoadNetwork, fetch, generate_city, read_osm, read_sumo
 from superarm.navigation.statistics import describe
 
@@ -263,6 +266,21 @@ class TestFetch:
         path.write_bytes(b"damaged")
         with pytest.raises(DataError, match="is not the published lust.net.xml"):
             fetch("luxembourg")
+
+    def test_the_command_fetches_and_warns_of_missing_heights(
+        self, server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        require_module("sumolib", "sumo")
+        flat = re.sub(r' z="\d+"', "", roads.SUMO).encode()
+        (tmp_path / "served" / "flat.xml").write_bytes(flat)
+        digest = hashlib.sha1(b"blob %d\0" % len(flat) + flat, usedforsecurity=False).hexdigest()
+        published = replace(fetch_module.PUBLISHED["monaco"], git_sha1=digest)
+        monkeypatch.setitem(fetch_module.PUBLISHED, "monaco", published)
+        arguments = ["network", "fetch", "monaco", "--url", f"{server}/flat.xml"]
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == 0
+        assert "most.net.xml" in done.output
+        assert "no heights" in done.output
 
     def test_another_file_is_refused_and_not_kept(self, server: str, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="its git SHA-1 is"):

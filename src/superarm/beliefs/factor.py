@@ -29,7 +29,7 @@ from superarm.errors import NumericalError
 Gram: TypeAlias = Callable[[Rows, Rows], Matrix]
 """Prior covariances of distinct arms, by their slots."""
 
-_FEWEST_EXTRA = 64
+_FEWEST_EXTRA = 192
 _EXTRA_SHARE = 0.25
 
 

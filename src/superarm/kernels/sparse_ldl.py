@@ -25,8 +25,8 @@ import numpy as np
 from superarm.arrays import Mask, Matrix, Rows, Vector
 from superarm.compiling import compiled
 
-BLOCK = 16
-"""Right-hand sides solved side by side."""
+BLOCKS = ((16, 13), (4, 2), (1, 1))
+"""How many right-hand sides are solved side by side, and from how many on that is worth while."""
 
 Terms: TypeAlias = tuple[int, ...]
 """As long as a polynomial has terms: a type of its own for each length, so that loops unroll."""
@@ -191,9 +191,15 @@ def _inverse_diagonal(
 
 @compiled
 def _solve_block(  # noqa: PLR0913, PLR0917 - a factor and what to solve
-    begins: Rows, lower_rows: Rows, lower: Vector, pivots: Vector, block: Matrix, active: Mask
+    begins: Rows,
+    lower_rows: Rows,
+    lower: Vector,
+    pivots: Vector,
+    block: Matrix,
+    active: Mask,
+    lanes: Terms,
 ) -> None:
-    """Overwrite the block (n, BLOCK) by the solution; only active rows are not zero at first."""
+    """Overwrite the block (n, lanes) by the solution; only active rows are not zero at first."""
     n = pivots.size
     for column in range(n):
         if not active[column]:
@@ -201,14 +207,14 @@ def _solve_block(  # noqa: PLR0913, PLR0917 - a factor and what to solve
         for place in range(begins[column], begins[column + 1]):
             row = lower_rows[place]
             active[row] = True
-            for k in range(BLOCK):
+            for k in range(len(lanes)):
                 block[row, k] -= lower[place] * block[column, k]
     for column in range(n - 1, -1, -1):
-        for k in range(BLOCK):
+        for k in range(len(lanes)):
             block[column, k] /= pivots[column]
         for place in range(begins[column], begins[column + 1]):
             row = lower_rows[place]
-            for k in range(BLOCK):
+            for k in range(len(lanes)):
                 block[column, k] -= lower[place] * block[row, k]
 
 
@@ -261,16 +267,20 @@ class SparseLDL:
         place = np.empty(size, dtype=np.intp)
         place[self.order] = np.arange(size)
         found = np.empty((nodes.size, size))
-        for begin in range(0, nodes.size, BLOCK):
-            some = nodes[begin : begin + BLOCK]
-            block = np.zeros((size, BLOCK))
+        begin = 0
+        while begin < nodes.size:
+            left = nodes.size - begin
+            width = next(width for width, fewest in BLOCKS if left >= fewest)
+            some = nodes[begin : begin + width]
+            block = np.zeros((size, width))
             block[place[some], np.arange(some.size)] = 1.0
             active = np.zeros(size, dtype=np.bool_)
             active[place[some]] = True
             for _ in range(power):
                 self._solve(block, active)
                 active = np.ones(size, dtype=np.bool_)
-            found[begin : begin + BLOCK, self.order] = block.T[: some.size]
+            found[begin : begin + width, self.order] = block.T[: some.size]
+            begin += width
         return found
 
     def root_times(self, noise: Vector, power: int) -> Vector:
@@ -280,10 +290,7 @@ class SparseLDL:
             values /= np.sqrt(self.pivots)
             _solve_transposed(self.begins, self.lower_rows, self.lower, values)
         for _ in range(power // 2):
-            block = np.zeros((values.size, BLOCK))
-            block[:, 0] = values
-            self._solve(block, np.ones(values.size, dtype=np.bool_))
-            values = block[:, 0].copy()
+            self._solve(values[:, None], np.ones(values.size, dtype=np.bool_))
         result = np.empty_like(values)
         result[self.order] = values
         return result
@@ -298,7 +305,8 @@ class SparseLDL:
         return diagonal
 
     def _solve(self, block: Matrix, active: Mask) -> None:
-        _solve_block(self.begins, self.lower_rows, self.lower, self.pivots, block, active)
+        lanes = (0,) * block.shape[1]
+        _solve_block(self.begins, self.lower_rows, self.lower, self.pivots, block, active, lanes)
 
 
 def _permuted_upper_triangle(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
@@ -145,8 +146,7 @@ def _colour(axis: Axes, panel: Panel, drawn: LineCollection, values: Vector) -> 
     else:
         low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
     drawn.set_norm(LogNorm(low, high) if panel.logarithmic else Normalize(low, high))
-    drawn.set_cmap(panel.colours)
-    drawn.get_cmap().set_bad(_GREY)
+    drawn.set_cmap(colormaps[panel.colours].with_extremes(bad=_GREY))
     drawn.set_array(np.ma.masked_invalid(values))
     axis.add_collection(drawn)
     figure = axis.get_figure()

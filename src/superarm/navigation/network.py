@@ -181,6 +181,14 @@ class RoadNetwork:
         keep = np.flatnonzero(label == np.bincount(label).argmax())
         return self.take(keep, f"{self.n_edges - keep.size} edges outside the largest component")
 
+    def closest_connected(self, edge: int, count: int = 3) -> list[str]:
+        """Return the ids of the edges of the largest component that start closest to an edge."""
+        ids = self.largest_component().edge_ids
+        places = np.array([self.position(str(name)) for name in ids])
+        gap = self.junction_xy_m[self.from_junction[places]]
+        gap = gap - self.junction_xy_m[self.from_junction[edge]]
+        return [str(ids[i]) for i in np.argsort(np.hypot(gap[:, 0], gap[:, 1]))[:count]]
+
     def take(self, edges: ArrayLike, why: str) -> "RoadNetwork":
         """Return the network of some edges only; junctions without edges go too."""
         rows = np.asarray(edges, dtype=np.intp)

@@ -104,9 +104,11 @@ class NavigationProblem:
             return Paths.on_turns(network.n_edges, network.turns, self.start, self.goal)
         except InfeasibleError as error:
             ends = network.edge_ids[[self.start, self.goal]].tolist()
+            near = [network.closest_connected(edge) for edge in (self.start, self.goal)]
             msg = (
                 f"no path leads from edge {ends[0]!r} to {ends[1]!r} in {network.name}; choose "
-                "edges of its largest component (network.largest_component())"
+                f"edges of its largest component (network.largest_component()), closest to start "
+                f"{near[0]}, closest to the goal {near[1]}"
             )
             raise InfeasibleError(msg) from error
 

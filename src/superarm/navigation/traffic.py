@@ -1,6 +1,7 @@
 """Roads that change: closures from round to round, congestion through the day."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -17,30 +18,45 @@ ROUNDS_PER_DAY = 48
 
 @dataclass(frozen=True)
 class Closures:
-    """Every round a random share of turns is closed; draws that cut the route off are drawn again.
+    """Every round a random share of turns, or of edges, is closed.
 
-    An edge counts as closed when all turns into it are.
+    Draws that cut the route off are drawn again.
+
+    Args:
+        share: which part is closed.
+        what: ``"turns"``, or ``"edges"`` (all turns into and out of them; the ends stay open).
     """
 
     share: float
+    what: Literal["turns", "edges"] = "turns"
 
     def __post_init__(self) -> None:
         """Refuse what is no share."""
         if not 0 <= self.share < 1:
             msg = f"share must lie in [0, 1), got {self.share}"
             raise ValueError(msg)
+        if self.what not in ("turns", "edges"):
+            msg = f"what must be 'turns' or 'edges', got {self.what!r}"
+            raise ValueError(msg)
 
     def apply(self, routes: Paths, rng: np.random.Generator) -> Paths:
         """Return the routes that are left this round."""
-        n_turns = routes.arcs.shape[0] - 1
         for _ in range(ATTEMPTS):
-            closed: Rows = np.flatnonzero(rng.random(n_turns) < self.share)
+            closed = self._drawn(routes, rng)
             try:
                 return routes.without_arcs(closed)
             except InfeasibleError:
                 continue
-        msg = f"{ATTEMPTS} random closures of {self.share:.0%} of all turns cut the route off"
+        msg = f"{ATTEMPTS} random closures of {self.share:.0%} of all {self.what} cut the route off"
         raise InfeasibleError(msg)
+
+    def _drawn(self, routes: Paths, rng: np.random.Generator) -> Rows:
+        turns = routes.arcs[:-1]
+        if self.what == "turns":
+            return np.flatnonzero(rng.random(turns.shape[0]) < self.share)
+        shut = rng.random(routes.n_arms) < self.share
+        shut[[routes.arm_of_arc[-1], routes.target]] = False
+        return np.flatnonzero(shut[turns[:, 0]] | shut[turns[:, 1]])
 
 
 @dataclass(frozen=True, eq=False)
