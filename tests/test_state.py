@@ -19,8 +19,10 @@ from numpy.testing import assert_array_equal
 from strategies import random_arms
 from superarm import Agent, Arms, DataError, Round, load, play, save
 from superarm.arrays import Matrix, Vector
-from superarm.beliefs import ExactGP, FiniteGP, IndependentGaussian
+from superarm.beliefs import ExactGP, FiniteGP, IndependentGaussian, StreamingGP
 from superarm.kernels import RBF, Kernel, Matern52, PerArm
+from superarm.navigation import NavigationProblem, generate_city, navigator
+from superarm.navigation.demo import crossing_routes
 from superarm.oracles import Dijkstra, Subsets, TopK
 from superarm.policies import (
     EpsilonGreedy,
@@ -97,7 +99,17 @@ CASES: dict[str, tuple[Any, Any]] = {
     ),
     "exact": (contextual_world(), Agent(ExactGP(RBF(0.5), 0.01), JointThompson(), TopK())),
     "paths": (path_world(), path_agent()),
+    "streaming": (
+        contextual_world(),
+        Agent(StreamingGP(Matern52(0.5), 0.01, max_inducing=20), MarginalThompson(), TopK()),
+    ),
 }
+CITY = generate_city(0, 500).largest_component()
+for congestion in (False, True):
+    trip: Any = NavigationProblem(
+        CITY, *crossing_routes(CITY)["A"], rng=np.random.default_rng(0), congestion=congestion
+    )
+    CASES[f"navigation {congestion}"] = (trip, navigator(trip, "GP-TS"))
 
 
 def steps_of(world: Any, agent: Any, horizon: int, streams: Any, start: int = 1) -> Any:

@@ -29,6 +29,17 @@ NOISE_SPREAD = 0.1
 
 
 @dataclass(frozen=True, eq=False)
+class EdgeMeans:
+    """A prior mean that depends on the edge alone, whatever its context."""
+
+    values: Vector
+
+    def __call__(self, arms: Arms) -> Vector:
+        """Return the means of these edges."""
+        return self.values[arms.ids]
+
+
+@dataclass(frozen=True, eq=False)
 class EnergyModel:
     r"""Prior means, kernel and noise of a network's edges.
 

@@ -12,7 +12,7 @@ from superarm.gaussian import rectified_mean
 from superarm.kernels import GraphMatern, Kernel, Matern52
 from superarm.kernels.functions import ArmFunction, draw_arm_function
 from superarm.navigation.energy import Efficiency, Vehicle
-from superarm.navigation.model import PRIOR_SPREAD, EnergyModel, Rectify, Truth
+from superarm.navigation.model import PRIOR_SPREAD, EdgeMeans, EnergyModel, Rectify, Truth
 from superarm.navigation.network import RoadNetwork
 from superarm.navigation.traffic import Closures, Congestion
 from superarm.oracles import Paths
@@ -170,6 +170,7 @@ class NavigationProblem:
         """On how many edges the true cost is negative: there rectifying is an approximation."""
         return float((self.cost_wh(self.arms(1)) < 0).mean())
 
-    def prior_mean(self, arms: Arms) -> Vector:
-        """Return the prior mean reward of edges, for beliefs on contexts."""
-        return -self.model.prior_cost_wh[arms.ids]
+    @property
+    def prior_mean(self) -> EdgeMeans:
+        """The prior mean reward of edges, for beliefs on contexts."""
+        return EdgeMeans(-self.model.prior_cost_wh)
