@@ -29,7 +29,7 @@ from superarm.navigation import (
 from superarm.oracles import Dijkstra, Paths
 
 CITIES = (5000, 50_000, 500_000)
-ROUNDS, ROUNDS_ACROSS, HORIZON, SPARSE_ROUNDS = 30, 8, 500, 5
+ROUNDS, ROUNDS_ACROSS, HORIZON, SPARSE_ROUNDS = 30, 3, 500, 5
 ROUTE_EDGES = (60, 90)
 
 
