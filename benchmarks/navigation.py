@@ -51,10 +51,11 @@ def main() -> None:
             f"Exact GP-TS on generated cities, {ROUNDS} rounds (CPU)",
             [*rows, across],
             f"Time per round grows as edges to the power {slope:.2f} on routes of "
-            f"{ROUTE_EDGES[0]} to {ROUTE_EDGES[1]} edges, on which different numbers D of distinct "
-            "edges are seen; a round costs time in proportion to both. The last row crosses the whole city "
-            f"for {ROUNDS_ACROSS} rounds: every new edge on its way keeps a kernel row, and one given "
-            "the core, of 4 MB each, which is what bounds routes of this length. "
+            f"{ROUTE_EDGES[0]} to {ROUTE_EDGES[1]} edges, on which different numbers D of "
+            "distinct edges are seen; a round costs time in proportion to both. The last row "
+            f"crosses the whole city for {ROUNDS_ACROSS} rounds: every new edge on its way keeps "
+            "a kernel row, and one given the core, of 4 MB each, which is what bounds routes of "
+            "this length. "
             "Set-up is the sparse factor and the diagonal of the graph kernel by selected "
             "inversion (relative error of the diagonal below 1e-8 even beside roads of 0.2 m, "
             "tests/kernels/test_graph.py). The truth is drawn by random features on sparse solves.",
