@@ -18,7 +18,7 @@ from superarm.beliefs.factor import Factor
 from superarm.beliefs.joint import DIRECT_DRAW_LIMIT, MeanFunction, direct_draw, require_few
 from superarm.beliefs.prior import ContextPrior, require_same_features
 from superarm.beliefs.rows import tiles
-from superarm.beliefs.universe import merge_repeats
+from superarm.beliefs.universe import merge_batch, merge_repeats
 from superarm.errors import CapacityError
 from superarm.gaussian import clipped_variance
 from superarm.kernels import Kernel
@@ -102,11 +102,9 @@ class ExactGP:
             )
             raise CapacityError(msg)
         slots, counts, averages = merge_repeats(where, checked)
-        fresh = len(distinct) - self.counts.size
-        total = np.concatenate([self.counts, np.zeros(fresh)])
-        merged = np.concatenate([self.averages, np.zeros(fresh)])
-        total[slots] += counts
-        merged[slots] += (averages - merged[slots]) * counts / total[slots]
+        total, merged = merge_batch(
+            self.counts, self.averages, len(distinct), slots, counts, averages
+        )
         noise = self.prior.noise_variances(distinct)
 
         def gram(left: Rows, right: Rows) -> Matrix:

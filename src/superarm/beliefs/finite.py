@@ -36,7 +36,7 @@ from superarm.beliefs.covariance import DenseCovariance, KernelCovariance, Prior
 from superarm.beliefs.factor import Factor, checked_cholesky, solve_lower
 from superarm.beliefs.joint import DIRECT_DRAW_LIMIT, MeanFunction, direct_draw, require_few
 from superarm.beliefs.rows import Combination, KernelRows, tiles
-from superarm.beliefs.universe import Universe, merge_repeats
+from superarm.beliefs.universe import Universe, merge_batch, merge_repeats
 from superarm.gaussian import clipped_variance
 from superarm.kernels import Kernel
 from superarm.values import changed
@@ -234,12 +234,11 @@ class FiniteGP:
         slots = self.slots.copy()
         fresh = places[slots[places] < 0]
         slots[fresh] = self.seen.size + np.arange(fresh.size)
-        total = np.concatenate([self.counts, np.zeros(fresh.size)])
-        merged = np.concatenate([self.averages, np.zeros(fresh.size)])
-        here = slots[places]
-        total[here] += counts
-        merged[here] += (averages - merged[here]) * counts / total[here]
-        return slots, np.concatenate([self.seen, fresh]), total, merged
+        seen = np.concatenate([self.seen, fresh])
+        total, merged = merge_batch(
+            self.counts, self.averages, seen.size, slots[places], counts, averages
+        )
+        return slots, seen, total, merged
 
 
 @dataclass(frozen=True, eq=False)

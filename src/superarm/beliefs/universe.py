@@ -73,6 +73,17 @@ class Universe:
             raise ValueError(msg)
 
 
+def merge_batch(  # noqa: PLR0913, PLR0917 - two summaries
+    counts: Vector, averages: Vector, size: int, slots: Rows, more: Vector, means: Vector
+) -> tuple[Vector, Vector]:
+    """Return counts and averages of `size` distinct arms after a batch at some of their slots."""
+    fresh = np.zeros(size - counts.size)
+    total, merged = np.concatenate([counts, fresh]), np.concatenate([averages, fresh])
+    total[slots] += more
+    merged[slots] += (means - merged[slots]) * more / total[slots]
+    return total, merged
+
+
 def merge_repeats(keys: Rows, rewards: Vector) -> tuple[Rows, Vector, Vector]:
     """Return the distinct keys with the number and the mean of the rewards of each."""
     distinct, which, counts = np.unique(keys, return_inverse=True, return_counts=True)

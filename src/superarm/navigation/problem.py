@@ -9,10 +9,10 @@ from superarm.arms import Arms, Round, SuperArm
 from superarm.arrays import Vector
 from superarm.errors import InfeasibleError
 from superarm.gaussian import rectified_mean
-from superarm.kernels import GraphMatern, Kernel, Matern52
+from superarm.kernels import Kernel
 from superarm.kernels.functions import ArmFunction, draw_arm_function
 from superarm.navigation.energy import Efficiency, Vehicle
-from superarm.navigation.model import PRIOR_SPREAD, EdgeMeans, EnergyModel, Rectify, Truth
+from superarm.navigation.model import EdgeMeans, EnergyModel, Rectify, Truth
 from superarm.navigation.network import RoadNetwork
 from superarm.navigation.traffic import Closures, Congestion
 from superarm.oracles import Paths
@@ -112,15 +112,10 @@ class NavigationProblem:
             )
             raise InfeasibleError(msg) from error
 
-    @cached_property
+    @property
     def kernel(self) -> Kernel:
-        """The prior covariance; with congestion over four features instead of three."""
-        if self.congestion is None:
-            return self.model.kernel
-        half = (PRIOR_SPREAD * self.model.spread_wh) ** 2 / 2
-        features = Matern52(self.model.lengthscale, half)
-        graph: GraphMatern = self.model.graph_kernel
-        return graph * features + features
+        """The prior covariance; it serves three features, and four with congestion."""
+        return self.model.kernel
 
     @property
     def noise_std_wh(self) -> float:
