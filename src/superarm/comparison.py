@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -90,7 +90,7 @@ def _compare(  # noqa: PLR0913, PLR0917 - all of `compare`
             regrets: list[float] = []
             rounds = play(
                 world,
-                _Timed(make_agent(world), times[name]),
+                Timed(make_agent(world), times[name]),
                 horizon,
                 world=stream(seed, repeat, "world"),
                 mind=stream(seed, repeat, f"mind {name}"),
@@ -108,28 +108,38 @@ def _compare(  # noqa: PLR0913, PLR0917 - all of `compare`
 
 
 @dataclass(frozen=True, eq=False)
-class _Timed(Generic[P, S]):
-    """An agent with a clock: notes the time of every round it takes part in."""
+class Timed(Generic[P, S]):
+    """An agent with a clock: notes the seconds of every round it takes part in.
+
+    Attributes:
+        agent: who plays.
+        times: one entry per round, added to by this agent and its successors.
+        clock: wall time by default; `time.thread_time` for the CPU time of this thread.
+    """
 
     agent: Agent[P, S]
     times: list[float]
+    clock: Callable[[], float] = time.perf_counter
 
     def indices(self, available: Round[S], rng: np.random.Generator) -> Vector:
-        begin = time.perf_counter()
+        """Return the agent's indices, and begin a new entry."""
+        begin = self.clock()
         indices = self.agent.indices(available, rng)
-        self.times.append(time.perf_counter() - begin)
+        self.times.append(self.clock() - begin)
         return indices
 
     def select(self, available: Round[S], indices: Vector) -> SuperArm:
-        begin = time.perf_counter()
+        """Return the agent's choice."""
+        begin = self.clock()
         super_arm = self.agent.select(available, indices)
-        self.times[-1] += time.perf_counter() - begin
+        self.times[-1] += self.clock() - begin
         return super_arm
 
-    def learn(self, available: Round[S], super_arm: SuperArm, rewards: Vector) -> "_Timed[P, S]":
-        begin = time.perf_counter()
-        learned = _Timed(self.agent.learn(available, super_arm, rewards), self.times)
-        self.times[-1] += time.perf_counter() - begin
+    def learn(self, available: Round[S], super_arm: SuperArm, rewards: Vector) -> "Timed[P, S]":
+        """Return the agent that has learned, with the same clock."""
+        begin = self.clock()
+        learned = replace(self, agent=self.agent.learn(available, super_arm, rewards))
+        self.times[-1] += self.clock() - begin
         return learned
 
 

@@ -1,18 +1,59 @@
 """Regret curves as pictures."""
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from superarm.comparison import Result
+from superarm.regret import BayesianRegret
 
 # colour-blind-safe (Okabe-Ito); one colour per policy, one line style per belief
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _STYLES = ("-", "--", ":", "-.")
+
+
+def plot_regret(axes: Axes, regrets: Mapping[str, BayesianRegret]) -> None:
+    """Plot mean cumulative regret with a band of one standard error per method.
+
+    Names of the form ``BELIEF-POLICY`` share the colour of the policy and the line style of the
+    belief.
+    """
+    styles = line_styles(regrets)
+    longest = 1
+    for name, regret in regrets.items():
+        rounds = np.arange(1, regret.mean.size + 1)
+        longest = max(longest, regret.mean.size)
+        colour, style = styles[name]
+        axes.plot(rounds, regret.mean, style, color=colour, label=name, linewidth=1.8)
+        low, high = regret.mean - regret.standard_error, regret.mean + regret.standard_error
+        axes.fill_between(rounds, low, high, color=colour, alpha=0.15, linewidth=0)
+    axes.set(xlim=(1, max(longest, 2)), ylim=(0, None))
+    tidy(axes)
+
+
+def line_styles(names: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Return a colour and a line style per method."""
+    given = list(names)
+    beliefs = list(dict.fromkeys(name.partition("-")[0] for name in given))
+    policies = list(dict.fromkeys(name.partition("-")[2] or name for name in given))
+    return {
+        name: (
+            COLOURS[policies.index(name.partition("-")[2] or name) % len(COLOURS)],
+            _STYLES[beliefs.index(name.partition("-")[0]) % len(_STYLES)],
+        )
+        for name in given
+    }
+
+
+def tidy(axes: Axes) -> None:
+    """Leave out lines that say nothing."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(visible=True, axis="y", linewidth=0.4, alpha=0.6)
 
 
 def draw_regret(
@@ -22,32 +63,14 @@ def draw_regret(
     title: str,
     label: str = "cumulative regret",
 ) -> bytes:
-    """Draw mean cumulative regret with a band of one standard error per method.
-
-    Returns the picture (PNG), which is also written to a file if one is named.
-
-    Names of the form ``BELIEF-POLICY`` share the colour of the policy and the line style of the
-    belief.
-    """
+    """Draw the regret of some methods and return the picture (PNG); also to a file, if named."""
     figure = Figure(figsize=(8, 4.8), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    beliefs = list(dict.fromkeys(name.partition("-")[0] for name in results))
-    policies = list(dict.fromkeys(name.partition("-")[2] or name for name in results))
-    rounds = np.arange(1, next(iter(results.values())).curves.shape[1] + 1)
-    for name, result in results.items():
-        belief, _, policy = name.partition("-")
-        colour = _COLOURS[policies.index(policy or name) % len(_COLOURS)]
-        style = _STYLES[beliefs.index(belief) % len(_STYLES)]
-        regret = result.regret
-        axes.plot(rounds, regret.mean, style, color=colour, label=name, linewidth=1.8)
-        low, high = regret.mean - regret.standard_error, regret.mean + regret.standard_error
-        axes.fill_between(rounds, low, high, color=colour, alpha=0.15, linewidth=0)
+    plot_regret(axes, {name: result.regret for name, result in results.items()})
     repeats = next(iter(results.values())).regret.repeats
-    axes.set(xlabel="round", ylabel=label, xlim=(1, rounds.size), ylim=(0, None))
+    axes.set(xlabel="round", ylabel=label)
     axes.set_title(f"{title}\nmean and one standard error over {repeats} worlds", fontsize=11)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(visible=True, axis="y", linewidth=0.4, alpha=0.6)
     axes.legend(frameon=False, ncols=2, fontsize=9, loc="upper left")
     picture = io.BytesIO()
     figure.savefig(picture, dpi=150, format="png")

@@ -21,10 +21,11 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[IO[bytes]], 
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make renames within a folder durable, where the system offers that."""
     if os.name == "posix":  # a rename is durable when its folder is; Windows has no such call
         handle = os.open(folder, os.O_RDONLY)
         try:

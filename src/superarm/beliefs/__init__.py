@@ -3,6 +3,7 @@
 from superarm.beliefs.exact import ExactGP
 from superarm.beliefs.finite import FiniteGP
 from superarm.beliefs.independent import IndependentGaussian
+from superarm.beliefs.sparse import SparseGP
 from superarm.beliefs.streaming import StreamingGP
 
-__all__ = ["ExactGP", "FiniteGP", "IndependentGaussian", "StreamingGP"]
+__all__ = ["ExactGP", "FiniteGP", "IndependentGaussian", "SparseGP", "StreamingGP"]

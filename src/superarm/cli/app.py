@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from superarm import SuperarmError, __version__
-from superarm.cli import demo, network
+from superarm.cli import demo, experiment, figure, network
 
 app = typer.Typer(
     help="Combinatorial decisions with Gaussian-process rewards.",
@@ -17,6 +17,8 @@ app = typer.Typer(
 )
 app.add_typer(demo.app, name="demo")
 app.add_typer(network.app, name="network")
+app.add_typer(experiment.app, name="experiment")
+app.add_typer(figure.app, name="figure")
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer passes the flag's value

@@ -1,6 +1,5 @@
 """The demonstration as one self-contained HTML page."""
 
-import base64
 import html
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,23 +18,7 @@ from superarm.navigation.maps import (
 )
 from superarm.navigation.methods import METHODS
 from superarm.navigation.statistics import describe
-
-_STYLE = """
-:root { color-scheme: light; --ink: #1c2330; --soft: #5b6472; --line: #e1e5ea; --accent: #0b6e99; }
-* { box-sizing: border-box; }
-body { margin: 0; font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: #f6f7f9; }
-main { max-width: 1080px; margin: 0 auto; padding: 2rem 1.2rem 4rem; }
-h1 { font-size: 1.9rem; margin: 0 0 .3rem; } h2 { margin: 0 0 .4rem; font-size: 1.25rem; }
-p.lead { color: var(--soft); max-width: 46rem; margin-top: 0; }
-section { background: #fff; border: 1px solid var(--line); border-radius: 12px;
-  padding: 1.2rem 1.4rem; margin: 1.2rem 0; }
-img { width: 100%; height: auto; display: block; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: .35rem .6rem; border-bottom: 1px solid var(--line); }
-th:first-child, td:first-child { text-align: left; } th { color: var(--soft); font-weight: 600; }
-tr.best td { font-weight: 650; color: var(--accent); }
-.note { color: var(--soft); font-size: .9rem; } .scroll { overflow-x: auto; }
-"""
+from superarm.pages import document, image
 
 
 def write_page(demo: Demonstration, folder: Path) -> tuple[Path, Path]:
@@ -44,7 +27,7 @@ def write_page(demo: Demonstration, folder: Path) -> tuple[Path, Path]:
     overview = overview_picture(demo, folder / "navigation.png")
     body = [_head(demo, overview), *(_route_section(demo, route) for route in demo.routes)]
     page = folder / "navigation.html"
-    page.write_text(_document("Superarm: a navigator that learns", body), encoding="utf-8")
+    page.write_text(document("Superarm: a navigator that learns", body), encoding="utf-8")
     return page, folder / "navigation.png"
 
 
@@ -82,7 +65,7 @@ every road segment on its way. {demo.horizon} rounds, {demo.repeats} worlds, six
 processes on the line graph (GP) and independent segments (BI), under UCB, BayesUCB (BUCB) and
 Thompson sampling (TS). {regeneration} The true cost is negative on
 {demo.negative_share:.0%} of the segments.</p>
-<section><h2>{html.escape(network.name)}</h2>{_image(overview, "maps of the city")}
+<section><h2>{html.escape(network.name)}</h2>{image(overview, "maps of the city")}
 <p class="note">{facts["edges"]} segments, {facts["turns"]} turns, heights {facts["heights"]},
 grade {facts["grade"]}.</p></section>"""
 
@@ -121,21 +104,8 @@ def _route_section(demo: Demonstration, route: RouteResult) -> str:
 <p class="note">Regret: what the trips cost above the best route, in expected rectified
 {html.escape(model.rectify)}; mean ± one standard error. The best route, if the truth were known,
 takes {route.best_wh:,.0f} Wh.</p>
-{_image(curves, f"regret on route {route.name}")}</section>
+{image(curves, f"regret on route {route.name}")}</section>
 <section><h2>Route {route.name}: where the methods went</h2>
-{_image(draw_maps(model.network, explored, None, columns=3), "exploration maps")}</section>
+{image(draw_maps(model.network, explored, None, columns=3), "exploration maps")}</section>
 <section><h2>Route {route.name}: what was learned</h2>
-{_image(draw_maps(model.network, learned, None), "energy maps")}</section>"""
-
-
-def _image(picture: bytes, text: str) -> str:
-    data = base64.b64encode(picture).decode()
-    return f'<img alt="{html.escape(text)}" src="data:image/png;base64,{data}">'
-
-
-def _document(title: str, body: list[str]) -> str:
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}'
-        '</title><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{_STYLE}</style></head><body><main>{''.join(body)}</main></body></html>\n"
-    )
+{image(draw_maps(model.network, learned, None), "energy maps")}</section>"""

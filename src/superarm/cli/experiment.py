@@ -1,0 +1,189 @@
+"""``superarm experiment``: run, watch, list, summarise and report studies."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from superarm.errors import DataError
+from superarm.experiments.config import read_experiment
+from superarm.experiments.engines import Engine, Processes, Ray, ThisProcess
+from superarm.experiments.plan import RunSpec
+from superarm.experiments.report import write_report
+from superarm.experiments.runner import Plan, methods_of, prepare, progress_of, run_plan
+from superarm.experiments.study import Study, write_summary
+
+app = typer.Typer(help="Studies: run, status, list, report.", no_args_is_help=True)
+
+_File = Annotated[Path, typer.Argument(help="The experiment's TOML file.")]
+_Folder = Annotated[
+    Path | None, typer.Option("--output", help="Folder of the runs; runs/NAME if not given.")
+]
+_Data = Annotated[
+    Path | None,
+    typer.Option(envvar="SUPERARM_DATA", help="Folder of road networks and routes.toml."),
+]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+INTERRUPTED = 130
+
+
+@app.command()
+def run(  # noqa: PLR0913, PLR0917 - the options of a run
+    file: _File,
+    output: _Folder = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at a time.")] = os.cpu_count() or 1,
+    engine: Annotated[Literal["local", "ray"], typer.Option(help="Where to run.")] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="Of a Ray cluster; without it Ray is started here.")
+    ] = None,
+    data: _Data = None,
+    reuse: Annotated[
+        list[Path] | None,
+        typer.Option(help="Folder of another experiment to copy identical runs from."),
+    ] = None,
+    *,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Set runs of other settings aside.")
+    ] = False,
+    figures: Annotated[bool, typer.Option(help="Draw figures and report in the end.")] = True,
+) -> None:
+    """Run an experiment, or what is left of it; finished runs are skipped."""
+    if address is not None and engine != "ray":
+        raise typer.BadParameter("--address goes with --engine ray")  # noqa: EM101, TRY003
+    experiment = read_experiment(file)
+    folder = output or Path("runs") / experiment.name
+    plan = prepare(
+        experiment, folder, beside=file.parent, data=data, replace=replace, reuse=reuse or ()
+    )
+    for note in plan.notes:
+        typer.echo(f"Note: {note}", err=True)
+    try:
+        with _progress(plan) as advance:
+            tally = run_plan(plan, _engine(engine, jobs, address), advance)
+    except KeyboardInterrupt as error:
+        typer.echo("Stopped; finished runs are kept, the same command goes on.", err=True)
+        raise typer.Exit(INTERRUPTED) from error
+    typer.echo(
+        f"{tally.finished} runs finished, {tally.skipped} were there, "
+        f"{len(tally.failures)} failed: {folder}"
+    )
+    for failure in tally.failures:
+        typer.echo(f"Failed: {failure}", err=True)
+    if figures and (tally.finished + tally.skipped or not plan.runs):
+        typer.echo(f"Report: {write_report(Study(folder), folder)}")
+    if tally.failures:
+        raise typer.Exit(1)
+
+
+@app.command()
+def status(
+    file: _File,
+    output: _Folder = None,
+    data: _Data = None,
+    *,
+    as_json: _Json = False,
+) -> None:
+    """Show how much of an experiment is finished, and about how much CPU time is left."""
+    experiment = read_experiment(file)
+    folder = output or Path("runs") / experiment.name
+    found = progress_of(experiment, folder, beside=file.parent, data=data)
+    if as_json:
+        typer.echo(json.dumps([asdict(part) for part in found]))
+        return
+    table = Table(title=f"{experiment.name} in {folder}")
+    table.add_column("method")
+    for heading in ("finished", "missing", "failed", "damaged", "CPU s left"):
+        table.add_column(heading, justify="right")
+    for part in found:
+        left = "?" if part.cpu_s_left is None else f"{part.cpu_s_left:,.0f}"
+        counts = (part.finished, part.missing, part.failed, part.damaged)
+        table.add_row(part.method, *map(str, counts), left)
+    Console().print(table)
+
+
+@app.command(name="list")
+def list_(
+    folder: Annotated[Path, typer.Argument(help="Where experiment files lie.")] = Path(
+        "experiments"
+    ),
+    runs: Annotated[Path, typer.Option(help="Where their runs lie.")] = Path("runs"),
+    *,
+    as_json: _Json = False,
+) -> None:
+    """List the experiments of a folder, and how many of their runs are stored."""
+    if not folder.is_dir():
+        msg = f"there is no folder {folder}; name the one that holds experiments (*.toml)"
+        raise DataError(msg)
+    rows = []
+    for file in sorted(folder.glob("*.toml")):
+        experiment = read_experiment(file)
+        stored = len(list((runs / experiment.name).glob("runs/*/*/*/*/manifest.json")))
+        rows.append(
+            {"file": str(file), "name": experiment.name, "title": experiment.title,
+             "methods": len(experiment.methods), "stored_runs": stored}
+        )  # fmt: skip
+    if as_json:
+        typer.echo(json.dumps(rows))
+        return
+    table = Table("file", "what it shows", "methods", "stored runs", title="Experiments")
+    for row in rows:
+        table.add_row(*(str(row[key]) for key in ("file", "title", "methods", "stored_runs")))
+    Console().print(table)
+
+
+@app.command()
+def report(folder: Annotated[Path, typer.Argument(help="The folder of the runs.")]) -> None:
+    """Write one HTML page of an experiment, figures included, from its stored runs."""
+    typer.echo(f"Report: {write_report(Study(folder), folder)}")
+
+
+@app.command()
+def summarise(
+    folder: Annotated[Path, typer.Argument(help="The folder of the runs.")],
+    output: Annotated[Path | None, typer.Option(help="The Parquet file to write.")] = None,
+) -> None:
+    """Write mean and standard error per round of every method to one small Parquet file."""
+    study = Study(folder)
+    target = output or folder / "summary.parquet"
+    write_summary(study, target)
+    typer.echo(f"Summary: {target}")
+
+
+def _engine(name: str, jobs: int, address: str | None) -> Engine:
+    if name == "ray":
+        return Ray(address, jobs)
+    return ThisProcess() if jobs == 1 else Processes(jobs)
+
+
+@contextmanager
+def _progress(plan: Plan) -> Iterator[Callable[[RunSpec, bool], None]]:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    left, total = methods_of(plan.todo), methods_of(plan.runs)
+    with Progress(*columns, console=Console(stderr=True), speed_estimate_period=3600) as progress:
+        tasks = {
+            method: progress.add_task(method, total=count, completed=count - left.get(method, 0))
+            for method, count in total.items()
+        }
+        yield lambda spec, _: progress.advance(tasks[spec.method])

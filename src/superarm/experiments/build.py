@@ -1,0 +1,232 @@
+"""The only place where a name in a file becomes an object."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from superarm.agent import Agent
+from superarm.beliefs import SparseGP, StreamingGP, sparse
+from superarm.beliefs.streaming import MAX_INDUCING
+from superarm.comparison import stream
+from superarm.errors import DataError
+from superarm.experiments.config import Experiment, MethodSettings, Place
+from superarm.experiments.plan import RunSpec, random_names
+from superarm.navigation import RoadNetwork, generate_city, read_sumo
+from superarm.navigation.demo import crossing_routes
+from superarm.navigation.fetch import PUBLISHED, cache_folder
+from superarm.navigation.model import EnergyModel
+from superarm.navigation.problem import NavigationProblem
+from superarm.navigation.traffic import Closures
+from superarm.oracles import Dijkstra, Paths
+from superarm.policies import (
+    Greedy,
+    JointThompson,
+    MarginalThompson,
+    Rectified,
+    UpperConfidenceBound,
+)
+from superarm.protocols import Belief, IndexPolicy, JointPosterior, Posterior
+from superarm.theory import BayesUCBWidth, ScaledWidth, UCBWidth, Width
+
+CITY_EDGES = 1000
+"""The size of a generated city whose file does not say."""
+
+
+def data_folders(named: Path | None) -> list[Path]:
+    """Return where road networks are looked for: the folder named, or the usual ones."""
+    if named is not None:
+        return [named]
+    if given := os.environ.get("SUPERARM_DATA"):
+        return [Path(given)]
+    return [Path("networks"), Path("..") / "shared" / "networks", cache_folder()]
+
+
+def open_place(place: Place, beside: Path, folders: list[Path]) -> RoadNetwork:
+    """Return the network of a place, its largest component.
+
+    Args:
+        place: what was declared.
+        beside: the folder of the experiment's file.
+        folders: where named networks are looked for.
+    """
+    if place.network == "city":
+        return generate_city(place.city or 0, place.edges or CITY_EDGES).largest_component()
+    if place.network in PUBLISHED:
+        return _read(_find(place.network, folders)).largest_component()
+    path = beside / place.network
+    if not path.is_file():
+        msg = (
+            f"places.network = {place.network!r}: there is no file {path}; allowed are 'city', "
+            f"{', '.join(map(repr, PUBLISHED))} or a network file"
+        )
+        raise DataError(msg)
+    return _read(path).largest_component()
+
+
+def _read(path: Path) -> RoadNetwork:
+    return RoadNetwork.load(path) if path.suffix == ".npz" else read_sumo(path)
+
+
+def _find(name: str, folders: list[Path]) -> Path:
+    wanted = [f"{name}.net.xml.gz", f"{name}.net.xml", f"{name}.npz", PUBLISHED[name].file]
+    for folder in folders:
+        for file in wanted:
+            if (folder / file).is_file():
+                return folder / file
+    looked = ", ".join(str(folder) for folder in folders)
+    msg = (
+        f"the network {name} is missing: no {wanted[0]} in {looked}. Name the folder that has it "
+        f"with --data or SUPERARM_DATA, or fetch the published one: superarm network fetch {name}"
+    )
+    raise DataError(msg)
+
+
+def routes_of(
+    place: Place, network: RoadNetwork, seed: int, folders: list[Path]
+) -> dict[str, tuple[str, str]]:
+    """Return start and goal of every route of a place, by name."""
+    if isinstance(place.routes, dict):
+        routes = dict(place.routes)
+    elif place.network == "city":
+        routes = _named(place, crossing_routes(network))
+    else:
+        routes = _named(place, _known_routes(place, folders)) if place.routes else {}
+    for name, ends in routes.items():
+        for edge in ends:
+            try:
+                network.position(edge)
+            except ValueError as error:
+                msg = f"route {name} of {place.network}: {error}"
+                raise DataError(msg) from error
+    for number, name in enumerate(random_names(place.random_routes)):
+        routes[name] = _random_route(network, stream(seed, number, f"route {place.network}"))
+    return routes
+
+
+def _named(place: Place, known: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
+    unknown = [name for name in place.routes if name not in known]
+    if unknown:
+        msg = (
+            f"places.routes: {place.network} has no route {unknown[0]!r}; allowed are "
+            f"{', '.join(known)}, or a table of name = [start edge, goal edge]"
+        )
+        raise DataError(msg)
+    return {name: known[name] for name in place.routes}
+
+
+def _known_routes(place: Place, folders: list[Path]) -> dict[str, tuple[str, str]]:
+    for folder in folders:
+        file = folder / "routes.toml"
+        if file.is_file():
+            content = tomllib.loads(file.read_text(encoding="utf-8")).get(place.network, {})
+            return {
+                name: (route["start"], route["end"])
+                for name, route in content.get("routes", {}).items()
+            }
+    looked = ", ".join(str(folder) for folder in folders)
+    msg = (
+        f"the routes of {place.network} are missing: no routes.toml in {looked}. Name the folder "
+        "that has it with --data or SUPERARM_DATA, or give start and goal edges in the "
+        "experiment's file: routes = { A = [start, goal] }"
+    )
+    raise DataError(msg)
+
+
+def _random_route(network: RoadNetwork, rng: np.random.Generator) -> tuple[str, str]:
+    """Return two random edges at least a third of the network's width apart."""
+    middle = (
+        network.junction_xy_m[network.from_junction] + network.junction_xy_m[network.to_junction]
+    ) / 2
+    far = np.ptp(middle, axis=0).max() / 3
+    while True:
+        start, goal = rng.integers(network.n_edges, size=2)
+        if np.hypot(*(middle[start] - middle[goal])) >= far:
+            return str(network.edge_ids[start]), str(network.edge_ids[goal])
+
+
+def make_problem(spec: RunSpec, model: EnergyModel) -> NavigationProblem:
+    """Return the world of a run."""
+    closures = None
+    if spec.traffic in ("closed-turns", "closed-edges"):
+        closures = Closures(
+            spec.closed_share, "turns" if spec.traffic == "closed-turns" else "edges"
+        )
+    return NavigationProblem(
+        model.network,
+        spec.route.start,
+        spec.route.goal,
+        rng=spec.stream("truth"),
+        truth=spec.truth,
+        closures=closures,
+        congestion=spec.traffic == "congestion",
+        model=model,
+    )
+
+
+def make_agent(spec: RunSpec, problem: NavigationProblem) -> Agent[Posterior, Paths]:
+    """Return the agent of a run, with the prior of its world."""
+    settings = spec.settings
+    if settings.belief == "independent":
+        belief: Belief[Posterior] = problem.model.independent
+    else:
+        belief = _joint_belief(spec, problem)
+    if settings.policy == "joint-ts":  # the settings were checked: the belief draws jointly
+        policy = cast("IndexPolicy[Posterior]", JointThompson())
+    else:
+        policy = _policy(settings, problem.network.n_edges)
+    return Agent(belief, Rectified(policy), Dijkstra())
+
+
+def _joint_belief(spec: RunSpec, problem: NavigationProblem) -> Belief[JointPosterior]:
+    settings, noise = spec.settings, problem.noise_std_wh**2
+    match settings.belief:
+        case "sparse":
+            return SparseGP(
+                problem.model.arms,
+                problem.kernel,
+                noise,
+                problem.prior_mean,
+                inducing=settings.inducing or sparse.INDUCING,
+                batch=settings.batch or sparse.BATCH,
+                rate=settings.rate or sparse.RATE,
+                steps=settings.steps or sparse.STEPS,
+                adam_rate=settings.adam_rate or 0.0,
+                seed=int(spec.stream("batches").integers(2**32)),
+            )
+        case "streaming" | "gp" if settings.belief == "streaming" or problem.congestion:
+            most = settings.inducing or MAX_INDUCING
+            return StreamingGP(problem.kernel, noise, problem.prior_mean, max_inducing=most)
+        case _:
+            return problem.model.gp
+
+
+def _policy(settings: MethodSettings, n_arms: int) -> IndexPolicy[Posterior]:
+    match settings.policy:
+        case "ucb" | "bucb":
+            return UpperConfidenceBound(width_of(settings, n_arms))
+        case "greedy":
+            return Greedy()
+        case _:
+            return MarginalThompson()
+
+
+def width_of(settings: MethodSettings, n_arms: int) -> Width:
+    """Return the confidence width of a method whose policy is ``ucb`` or ``bucb``."""
+    width: Width = UCBWidth(n_arms)
+    if settings.policy == "bucb":
+        width = BayesUCBWidth(n_arms, omega=settings.omega or 1.0, xi=settings.xi or 1.0)
+    return width if settings.beta_factor is None else ScaledWidth(width, settings.beta_factor)
+
+
+def require_parts(experiment: Experiment) -> None:
+    """Raise if a method needs an extra that is not installed."""
+    if any(method.adam_rate for method in experiment.methods.values()):
+        try:
+            import torch  # noqa: F401, PLC0415 - an optional part, asked for only here
+        except ImportError as error:
+            msg = "adam_rate moves inducing arms with PyTorch; pip install 'superarm[torch]'"
+            raise DataError(msg) from error

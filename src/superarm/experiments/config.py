@@ -1,0 +1,245 @@
+"""An experiment as its TOML file declares it: frozen models, where every unknown key is an error.
+
+Errors name the key and what is allowed, all of them at once, before anything runs.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from superarm.errors import DataError
+from superarm.navigation.energy import Efficiency
+from superarm.navigation.model import Rectify, Truth
+
+Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
+Traffic: TypeAlias = Literal["free", "closed-turns", "closed-edges", "congestion"]
+BeliefName: TypeAlias = Literal["exact", "sparse", "streaming", "gp", "independent"]
+PolicyName: TypeAlias = Literal["ucb", "bucb", "ts", "joint-ts", "greedy"]
+FigureName: TypeAlias = Literal[
+    "regret", "beta", "lengthscale", "exploration", "networks", "time", "energy"
+]
+T = TypeVar("T")
+
+
+def _as_tuple(value: Any) -> Any:  # noqa: ANN401 - whatever the file holds
+    return value if isinstance(value, (list, tuple)) else (value,)
+
+
+OneOrMore: TypeAlias = Annotated[tuple[T, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
+"""A list in the file, or a single value for a list of one."""
+
+
+class Strict(BaseModel):
+    """A frozen model that names unknown keys together with the known ones."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_known_keys(cls, data: Any) -> Any:  # noqa: ANN401 - whatever the file holds
+        if isinstance(data, Mapping):
+            unknown = [key for key in data if key not in cls.model_fields]
+            if unknown:
+                msg = f"unknown key {unknown[0]!r}; allowed are {', '.join(cls.model_fields)}"
+                raise ValueError(msg)
+        return data
+
+
+class MethodSettings(Strict):
+    """An agent: a belief and a policy, with their options.
+
+    Attributes:
+        belief: how the edges' costs are believed in; ``exact`` is the full Gaussian process,
+            ``gp`` is ``exact`` where contexts are fixed and ``streaming`` where they change.
+        policy: which index is computed from the posterior.
+        rectify: what is learned and rectified, ``energy`` (the paper) or ``dissipation``.
+        omega: exponent of the number of arms in the quantile of ``bucb``.
+        xi: exponent of t in it.
+        beta_factor: what beta_t of ``ucb`` and ``bucb`` is multiplied by.
+        inducing: most inducing arms of a ``sparse`` or ``streaming`` belief.
+        batch: observations in a natural-gradient step of ``sparse``.
+        rate: of that step.
+        steps: natural-gradient steps per round.
+        adam_rate: if positive, also move the inducing contexts by Adam (needs the torch extra).
+    """
+
+    belief: BeliefName = "exact"
+    policy: PolicyName = "ts"
+    rectify: Rectify = "energy"
+    omega: float | None = Field(None, gt=0)
+    xi: float | None = Field(None, gt=0)
+    beta_factor: float | None = Field(None, gt=0)
+    inducing: int | None = Field(None, ge=1)
+    batch: int | None = Field(None, ge=1)
+    rate: float | None = Field(None, gt=0, le=1)
+    steps: int | None = Field(None, ge=1)
+    adam_rate: float | None = Field(None, ge=0)
+
+    _BELONGS: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {
+        "omega": ("policy", ("bucb",)),
+        "xi": ("policy", ("bucb",)),
+        "beta_factor": ("policy", ("ucb", "bucb")),
+        "inducing": ("belief", ("sparse", "streaming", "gp")),
+        "batch": ("belief", ("sparse",)),
+        "rate": ("belief", ("sparse",)),
+        "steps": ("belief", ("sparse",)),
+        "adam_rate": ("belief", ("sparse",)),
+    }
+
+    @model_validator(mode="after")
+    def _fits(self) -> "MethodSettings":
+        for option, (part, allowed) in self._BELONGS.items():
+            if getattr(self, option) is not None and getattr(self, part) not in allowed:
+                msg = f"{option} goes with {part} = {' or '.join(map(repr, allowed))} only"
+                raise ValueError(msg)
+        if self.policy == "joint-ts" and (self.belief == "independent" or self.adam_rate):
+            msg = (
+                "policy = 'joint-ts' needs joint draws, which belief = 'independent' and moved "
+                "inducing arms (adam_rate) do not offer; allowed beliefs are exact, sparse, "
+                "streaming, gp (or use policy = 'ts')"
+            )
+            raise ValueError(msg)
+        return self
+
+
+class Place(Strict):
+    """A network with the routes driven on it.
+
+    Attributes:
+        network: ``city`` (generated), the name of a network of the data folder (``luxembourg``,
+            ``monaco``), or a file of the user's (.npz, .net.xml, .net.xml.gz), relative to the
+            experiment's file.
+        routes: names of routes, or a table of name = [start edge, goal edge].
+        random_routes: how many more routes between random edges, named R001, R002, ...
+        edges: size of a generated city.
+        city: which city is generated.
+        horizon: rounds on these routes, if not the experiment's.
+        repeats: worlds on these routes, if not the experiment's.
+    """
+
+    network: Annotated[str, StringConstraints(min_length=1)]
+    routes: OneOrMore[Name] | dict[Name, tuple[str, str]] = ()
+    random_routes: int = Field(0, ge=0, le=999)
+    edges: int | None = Field(None, ge=500, le=1_000_000)
+    city: int | None = Field(None, ge=0)
+    horizon: int | None = Field(None, ge=1)
+    repeats: int | None = Field(None, ge=1)
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Place":
+        if self.network != "city" and (self.edges is not None or self.city is not None):
+            msg = "edges and city go with network = 'city' only"
+            raise ValueError(msg)
+        if not self.routes and not self.random_routes:
+            msg = "name routes, or ask for random_routes"
+            raise ValueError(msg)
+        return self
+
+
+class WorldSettings(Strict):
+    """How worlds are drawn; every list is one more axis of the experiment.
+
+    Attributes:
+        truth: ``gp`` draws the energies from the prior, ``positive`` physically possible ones.
+        lengthscale: of the feature kernels.
+        traffic: ``free``, ``closed-turns``, ``closed-edges`` or ``congestion``.
+        closed_share: which share of turns or edges is closed every round.
+        efficiency: ``paper`` or ``physical``.
+    """
+
+    truth: OneOrMore[Truth] = ("gp",)
+    lengthscale: OneOrMore[Annotated[float, Field(gt=0)]] = (1.0,)
+    traffic: OneOrMore[Traffic] = ("free",)
+    closed_share: Annotated[float, Field(ge=0, lt=1)] = 0.05
+    efficiency: Efficiency = "paper"
+
+    @model_validator(mode="after")
+    def _fits(self) -> "WorldSettings":
+        if "congestion" in self.traffic and set(self.truth) != {"gp"}:
+            msg = "traffic = 'congestion' needs truth = 'gp'"
+            raise ValueError(msg)
+        return self
+
+
+class Experiment(Strict):
+    """A whole study: every method on every route in every world, repeated."""
+
+    name: Name
+    title: str = ""
+    seed: int = Field(0, ge=0)
+    horizon: int = Field(500, ge=1)
+    repeats: int = Field(5, ge=1)
+    places: tuple[Place, ...] = Field(min_length=1)
+    world: WorldSettings = WorldSettings()
+    methods: dict[Name, MethodSettings] = Field(default_factory=dict)
+    figures: tuple[FigureName, ...] = ("regret",)
+
+    @field_validator("places")
+    @classmethod
+    def _distinct(cls, places: tuple[Place, ...]) -> tuple[Place, ...]:
+        seen: dict[str, tuple[int | None, int | None]] = {}
+        for place in places:
+            if seen.setdefault(place.network, (place.edges, place.city)) != (
+                place.edges,
+                place.city,
+            ):
+                msg = f"network {place.network!r} is declared twice with different options"
+                raise ValueError(msg)
+        return places
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Experiment":
+        if "congestion" in self.world.traffic:
+            for name, method in self.methods.items():
+                if method.belief in ("exact", "sparse"):
+                    msg = (
+                        f"methods.{name}.belief = {method.belief!r} cannot be paired with "
+                        "world.traffic = 'congestion', where contexts are new every round; "
+                        "allowed beliefs are gp, streaming, independent"
+                    )
+                    raise ValueError(msg)
+        return self
+
+
+def read_experiment(path: str | Path) -> Experiment:
+    """Read and check an experiment's file; every mistake is reported with its key."""
+    file = Path(path)
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        msg = f"{file}: no such file; `superarm experiment list` shows those there are"
+        raise DataError(msg) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        msg = f"{file} is no TOML: {error}"
+        raise DataError(msg) from error
+    try:
+        return Experiment.model_validate(content)
+    except ValidationError as error:
+        mistakes = "\n".join(f"  {_told(mistake)}" for mistake in error.errors())
+        msg = f"{file} cannot be run:\n{mistakes}"
+        raise DataError(msg) from error
+
+
+def _told(mistake: Any) -> str:  # noqa: ANN401 - pydantic's description of one error
+    key = "".join(
+        f"[{part}]" if isinstance(part, int) else f".{part}"
+        for part in mistake["loc"]
+        if part not in {"[key]", "function-before"} and "[" not in str(part)
+    ).lstrip(".")
+    said = mistake["msg"].removeprefix("Value error, ")
+    given = mistake["input"]
+    if mistake["type"] in {"value_error", "missing"} or isinstance(given, (dict, list, tuple)):
+        return f"{key}: {said}" if key else said
+    return f"{key}: {said}, got {given!r}"

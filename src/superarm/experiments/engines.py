@@ -1,0 +1,208 @@
+"""Where runs execute: this process, a pool of processes, or a Ray cluster.
+
+Every engine takes runs and yields their outcomes as they finish. A run that raises is an outcome;
+a worker that dies is replaced and its run tried again.
+"""
+
+import importlib
+import multiprocessing
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing.connection import wait as wait_for
+from typing import Any, Protocol, TypeAlias
+
+from superarm.errors import SuperarmError
+from superarm.experiments.execution import Record, execute
+from superarm.experiments.plan import RunSpec
+from superarm.navigation import RoadNetwork
+
+ATTEMPTS = 3
+"""How often a run is started whose worker dies."""
+
+Networks: TypeAlias = Mapping[str, RoadNetwork]
+"""Networks by fingerprint."""
+
+
+@dataclass(frozen=True, eq=False)
+class Failure:
+    """A run that raised, with its traceback."""
+
+    trace: str
+
+
+Outcome: TypeAlias = Record | Failure
+
+
+class Engine(Protocol):
+    """A place where runs execute."""
+
+    def run(
+        self, specs: Sequence[RunSpec], networks: Networks
+    ) -> Iterator[tuple[RunSpec, Outcome]]:
+        """Yield every run with its outcome, in any order."""
+        ...
+
+
+def attempt(spec: RunSpec, network: RoadNetwork) -> Outcome:
+    """Execute a run; what it raises is its outcome, so that other runs go on."""
+    try:
+        return execute(spec, network)
+    except Exception:  # noqa: BLE001 - recorded with its traceback, whatever it is
+        return Failure(traceback.format_exc())
+
+
+@dataclass(frozen=True)
+class ThisProcess:
+    """One run after the other, here."""
+
+    def run(
+        self, specs: Sequence[RunSpec], networks: Networks
+    ) -> Iterator[tuple[RunSpec, Outcome]]:
+        """Yield every run with its outcome."""
+        for spec in specs:
+            yield spec, attempt(spec, networks[spec.fingerprint])
+
+
+@dataclass(frozen=True)
+class Processes:
+    """A pool of processes on this machine, each on one thread."""
+
+    jobs: int
+
+    def run(
+        self, specs: Sequence[RunSpec], networks: Networks
+    ) -> Iterator[tuple[RunSpec, Outcome]]:
+        """Yield every run with its outcome, as they finish."""
+        waiting = list(specs)
+        attempts: dict[str, int] = {}
+        while waiting:
+            try:
+                yield from self._with_pool(waiting, networks, attempts)
+            except BrokenProcessPool:
+                continue  # those in flight are waiting again
+            finally:
+                for worker in multiprocessing.active_children():
+                    worker.kill()
+
+    def _with_pool(
+        self, waiting: list[RunSpec], networks: Networks, attempts: dict[str, int]
+    ) -> Iterator[tuple[RunSpec, Outcome]]:
+        """Work with one pool until all is done or a worker dies; `waiting` shrinks."""
+        flying: dict[Future[Outcome], RunSpec] = {}
+        pool = ProcessPoolExecutor(
+            self.jobs,
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=_prepare,
+            initargs=(dict(networks),),
+        )
+        try:
+            while waiting or flying:
+                while waiting and len(flying) < self.jobs:
+                    spec = waiting.pop(0)
+                    flying[pool.submit(_attempt_here, spec)] = spec
+                done, _ = wait(flying, return_when=FIRST_COMPLETED)
+                for future in done:
+                    outcome = future.result()
+                    yield flying.pop(future), outcome
+        except BrokenProcessPool:
+            for spec in reversed(flying.values()):
+                attempts[spec.key] = attempts.get(spec.key, 0) + 1
+                if attempts[spec.key] < ATTEMPTS:
+                    waiting.insert(0, spec)
+                else:
+                    yield spec, Failure(f"its worker process died {ATTEMPTS} times")
+            raise
+        finally:
+            pool.shutdown(wait=not (waiting or flying), cancel_futures=True)
+
+
+_networks: dict[str, RoadNetwork] = {}
+
+
+def _prepare(networks: dict[str, RoadNetwork]) -> None:
+    """Make a worker ready: it leaves Ctrl-C to its parent, and ends when that is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _networks.update(networks)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    wait_for([sentinel])
+    os._exit(1)
+
+
+def _attempt_here(spec: RunSpec) -> Outcome:
+    return attempt(spec, _networks[spec.fingerprint])
+
+
+@dataclass(frozen=True)
+class Ray:
+    """A Ray cluster (the ``ray`` extra): workers need no shared disk, networks travel with runs.
+
+    Args:
+        address: of a running cluster (``auto``, ``ray://host:port``); none starts Ray here.
+        jobs: how many workers, where Ray is started here.
+    """
+
+    address: str | None = None
+    jobs: int = 1
+
+    def run(
+        self, specs: Sequence[RunSpec], networks: Networks
+    ) -> Iterator[tuple[RunSpec, Outcome]]:
+        """Yield every run with its outcome, as they finish."""
+        ray = _import_ray()
+        options: dict[str, Any] = {"log_to_driver": False, "include_dashboard": False}
+        if self.address is None:
+            options["num_cpus"] = self.jobs
+        else:
+            options = {"address": self.address, "log_to_driver": False}
+        try:
+            ray.init(**options)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            msg = f"no Ray cluster at {self.address or 'this machine'}: {error}"
+            raise SuperarmError(msg) from error
+        try:
+            yield from self._collect(ray, specs, networks)
+        finally:
+            ray.shutdown()
+
+    def _collect(
+        self,
+        ray: Any,  # noqa: ANN401 - an untyped module
+        specs: Sequence[RunSpec],
+        networks: Networks,
+    ) -> Iterator[tuple[RunSpec, Outcome]]:
+        remote = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(attempt)
+        shared = {name: ray.put(network) for name, network in networks.items()}
+        waiting = list(specs)
+        flying: dict[Any, RunSpec] = {}
+        while waiting or flying:
+            room = max(1, 2 * int(ray.cluster_resources().get("CPU", 1)))
+            while waiting and len(flying) < room:
+                spec = waiting.pop(0)
+                flying[remote.remote(spec, shared[spec.fingerprint])] = spec
+            done, _ = ray.wait(list(flying))
+            for reference in done:
+                spec = flying.pop(reference)
+                try:
+                    outcome = ray.get(reference)
+                except ray.exceptions.RayError as error:
+                    outcome = Failure(f"its Ray worker died {ATTEMPTS} times: {error}")
+                yield spec, outcome
+
+
+def _import_ray() -> Any:  # noqa: ANN401 - an untyped module
+    try:
+        return importlib.import_module("ray")
+    except ImportError as error:
+        msg = "--engine ray needs Ray; pip install 'superarm[ray]'"
+        raise ImportError(msg) from error

@@ -1,0 +1,133 @@
+"""One self-contained HTML page of an experiment, from its stored runs alone."""
+
+import html
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+from superarm.experiments.figures import draw_figures
+from superarm.experiments.study import Study
+from superarm.files import write_atomically
+from superarm.pages import document, image, table
+
+
+def write_report(study: Study, folder: Path) -> Path:
+    """Write ``report.html`` and the figures; return the page's path."""
+    pictures = draw_figures(study, folder / "figures")
+    body = [_head(study)]
+    body += [
+        f"<section><h2>{html.escape(_spoken(name))}</h2>{image(picture, _spoken(name))}</section>"
+        for name, picture in pictures.items()
+    ]
+    if study.cells:
+        body += [_final(study), _pairs(study), _times(study)]
+    body.append(_origin(study))
+    page = folder / "report.html"
+    text = document(study.experiment.title or study.experiment.name, body).encode()
+    write_atomically(page, lambda file: file.write(text))
+    return page
+
+
+def _head(study: Study) -> str:
+    experiment = study.experiment
+    done = sum(len(repeats) for repeats in study.cells.values())
+    return f"""
+<h1>{html.escape(experiment.title or experiment.name)}</h1>
+<p class="lead">Experiment “{html.escape(experiment.name)}”: {len(experiment.methods)} methods,
+horizon {experiment.horizon}, {done} finished runs. All methods of a repeat meet the same world:
+truth, noise and closures. Regret is what the trips cost above the best route, in expected
+rectified cost.</p>"""
+
+
+def _final(study: Study) -> str:
+    heads = ("route", "world", "method", "worlds", "final regret (Wh)", "± s.e.", "raw Wh per trip",
+             "edges driven")  # fmt: skip
+    rows = []
+    for cell, repeats in study.cells.items():
+        final = study.final(cell)
+        rows.append(
+            (
+                cell.place,
+                f"{cell.truth}, ℓ = {cell.lengthscale:g}, {cell.traffic}",
+                cell.method,
+                str(len(repeats)),
+                f"{final.mean():,.0f}",
+                _error(final),
+                f"{study.column(cell, 'energy_wh').mean():,.1f}",
+                f"{study.final(cell, 'distinct_edges').mean():,.0f}",
+            )
+        )
+    return f"<section><h2>Final regret</h2>{table(heads, rows)}</section>"
+
+
+def _pairs(study: Study) -> str:
+    """Every method against the one with the least mean final regret, in the same worlds."""
+    totals: dict[str, list[float]] = defaultdict(list)
+    for cell in study.cells:
+        totals[cell.method].append(float(study.final(cell).mean()))
+    best = min(totals, key=lambda method: float(np.mean(totals[method])))
+    rows = []
+    for method in study.experiment.methods:
+        if method == best or method not in totals:
+            continue
+        try:
+            found = study.paired(method, best)
+        except ValueError:
+            continue
+        rows.append(
+            (
+                f"{method} − {best}",
+                f"{found.mean:+,.0f}",
+                "–" if np.isnan(found.standard_error) else f"{found.standard_error:,.0f}",
+                str(found.pairs),
+                f"{found.wins / found.pairs:.0%}",
+            )
+        )
+    heads = ("difference of final regret", "mean (Wh)", "± s.e.", "worlds", "first one lower in")
+    return (
+        f"<section><h2>Paired differences</h2>{table(heads, rows)}"
+        '<p class="note">All routes and kinds of worlds together, each world once.</p></section>'
+    )
+
+
+def _times(study: Study) -> str:
+    rows = []
+    for method in study.experiment.methods:
+        runs = [run for cell, found in study.cells.items() if cell.method == method
+                for run in found.values()]  # fmt: skip
+        ms = [study.column(cell, "ms") for cell in study.cells if cell.method == method]
+        if not runs:
+            continue
+        mean = float(np.mean(np.concatenate([part.ravel() for part in ms])))
+        cpu = sum(float(run.manifest["cpu_s"]) for run in runs)
+        rows.append((method, str(len(runs)), f"{mean:.2f}", f"{1e3 / mean:,.0f}", f"{cpu:,.0f}"))
+    heads = ("method", "runs", "CPU ms per round", "rounds per CPU second", "CPU s in all")
+    total = f"{study.cpu_s:,.0f}"
+    return (
+        f"<section><h2>Time</h2>{table(heads, rows)}<p class='note'>Decide and learn, one thread "
+        f"per run. All stored runs together took {total} s of CPU.</p></section>"
+    )
+
+
+def _origin(study: Study) -> str:
+    declared = html.escape(study.experiment.model_dump_json(indent=2, exclude_none=True))
+    versions = sorted(
+        {", ".join(f"{k} {v}" for k, v in run.manifest["versions"].items()) for run in study.runs}
+    )
+    notes = "".join(f"<p>{html.escape(note)}</p>" for note in study.notes)
+    made = "".join(f'<p class="note">Versions: {html.escape(line)}</p>' for line in versions)
+    return (
+        f"<section><h2>How it was made</h2>{notes}{made}"
+        f'<div class="scroll"><pre class="note">{declared}</pre></div></section>'
+    )
+
+
+def _spoken(name: str) -> str:
+    return name.replace("-", " ").capitalize()
+
+
+def _error(values: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> str:
+    if values.size < 2:  # noqa: PLR2004 - a spread needs two
+        return "–"
+    return f"{values.std(ddof=1) / np.sqrt(values.size):,.0f}"

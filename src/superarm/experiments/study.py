@@ -1,0 +1,203 @@
+"""A finished (or half finished) experiment, read back from its folder: curves, means, pairs."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from superarm.arrays import Matrix, Vector
+from superarm.errors import DataError
+from superarm.experiments.config import Experiment
+from superarm.experiments.store import Store, StoredRun, read_run
+from superarm.files import write_atomically
+from superarm.regret import bayesian_regret
+
+
+class Cell(NamedTuple):
+    """One combination of network, route, world and method."""
+
+    network: str
+    route: str
+    truth: str
+    lengthscale: float
+    traffic: str
+    method: str
+
+    @property
+    def place(self) -> str:
+        """Network and route as a title."""
+        return f"{self.network.capitalize()} {self.route}"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What one method had more than another in the same worlds.
+
+    Attributes:
+        mean: of the paired differences first - second.
+        standard_error: of that mean.
+        pairs: how many worlds.
+        wins: in how many of them the first had less.
+    """
+
+    mean: float
+    standard_error: float
+    pairs: int
+    wins: int
+
+
+class Study:
+    """The stored runs of one experiment.
+
+    >>> study = Study("runs/compare")  # doctest: +SKIP
+    >>> study.paired("GP-TS", "BI-TS").mean  # doctest: +SKIP
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        """Read all manifests; damaged runs are left out and named in `notes`."""
+        self.store = Store(folder)
+        self.experiment: Experiment = self.store.read_experiment()
+        self.notes: list[str] = []
+        self.runs: list[StoredRun] = []
+        for manifest in sorted(self.store.folder.glob("runs/*/*/*/*/manifest.json")):
+            try:
+                self.runs.append(read_run(manifest.parent))
+            except DataError as error:
+                self.notes.append(str(error))
+
+    @cached_property
+    def cells(self) -> dict[Cell, dict[int, StoredRun]]:
+        """The runs of the experiment by cell and repeat, in the order the file declares."""
+        found: dict[Cell, dict[int, StoredRun]] = defaultdict(dict)
+        for run in self.runs:
+            spec = run.spec
+            if spec.method in self.experiment.methods:
+                found[_cell(run)][spec.repeat] = run
+        methods = list(self.experiment.methods)
+        worlds = self.experiment.world
+
+        def rank(cell: Cell) -> tuple[Any, ...]:
+            return (
+                cell.network,
+                cell.route,
+                worlds.truth.index(cell.truth) if cell.truth in worlds.truth else 99,
+                cell.lengthscale,
+                cell.traffic,
+                methods.index(cell.method),
+            )
+
+        return {cell: found[cell] for cell in sorted(found, key=rank)}
+
+    @cached_property
+    def _steps(self) -> dict[tuple[Cell, int], dict[str, Any]]:
+        return {
+            (cell, repeat): run.steps()
+            for cell, repeats in self.cells.items()
+            for repeat, run in repeats.items()
+        }
+
+    def steps(self, cell: Cell, repeat: int) -> dict[str, Any]:
+        """Return the columns of one run."""
+        return self._steps[cell, repeat]
+
+    def column(self, cell: Cell, name: str) -> Matrix:
+        """Return a column of all repeats of a cell, shape (repeats, T)."""
+        return np.array(
+            [self._steps[cell, repeat][name] for repeat in sorted(self.cells[cell])],
+            dtype=np.float64,
+        )
+
+    def final(self, cell: Cell, name: str = "cumulative_regret_wh") -> Vector:
+        """Return the last value of a column, one per repeat."""
+        return self.column(cell, name)[:, -1]
+
+    def paired(
+        self,
+        first: str,
+        second: str,
+        *,
+        name: str = "cumulative_regret_wh",
+        where: dict[str, object] | None = None,
+        average: bool = False,
+    ) -> Difference:
+        """Compare two methods over the worlds both have met.
+
+        Args:
+            first: a method.
+            second: another.
+            name: the column; its last value counts, or its mean over rounds.
+            where: values that a cell must have, such as ``{"route": "A"}``.
+            average: whether to take the mean over rounds instead of the last value.
+        """
+        differences: list[float] = []
+        for cell, repeats in self.cells.items():
+            other = cell._replace(method=second)
+            fits = all(getattr(cell, key) == value for key, value in (where or {}).items())
+            if cell.method != first or other not in self.cells or not fits:
+                continue
+            for repeat in sorted(set(repeats) & set(self.cells[other])):
+                mine, theirs = (self._steps[c, repeat][name] for c in (cell, other))
+                if average:
+                    differences.append(float(mine.mean() - theirs.mean()))
+                else:
+                    differences.append(float(mine[-1] - theirs[-1]))
+        if not differences:
+            msg = f"no world in which both {first} and {second} have been run"
+            raise ValueError(msg)
+        values = np.array(differences)
+        error = float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else np.nan
+        return Difference(float(values.mean()), error, values.size, int((values < 0).sum()))
+
+    def summary(self) -> pa.Table:
+        """Return mean and standard error per round of every cell, as one small table."""
+        parts = []
+        for cell, repeats in self.cells.items():
+            if len(repeats) < 2:  # noqa: PLR2004 - a spread needs two
+                continue
+            regret = bayesian_regret(self.column(cell, "cumulative_regret_wh"))
+            energy = self.column(cell, "energy_wh")
+            size = regret.mean.size
+            parts.append(
+                pa.table(
+                    {
+                        **{name: [value] * size for name, value in cell._asdict().items()},
+                        "t": pa.array(np.arange(1, size + 1, dtype=np.int32)),
+                        "repeats": pa.array(np.full(size, len(repeats), dtype=np.int16)),
+                        "regret_wh": pa.array(regret.mean.astype(np.float32)),
+                        "regret_se_wh": pa.array(regret.standard_error.astype(np.float32)),
+                        "energy_wh": pa.array(energy.mean(axis=0).astype(np.float32)),
+                        "distinct_edges": pa.array(
+                            self.column(cell, "distinct_edges").mean(axis=0).astype(np.float32)
+                        ),
+                        "ms": pa.array(np.median(self.column(cell, "ms"), axis=0).astype("f4")),
+                    }
+                )
+            )
+        if not parts:
+            msg = f"{self.store.folder} has no cell with two finished runs yet"
+            raise DataError(msg)
+        return pa.concat_tables(parts)
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds of all runs."""
+        return sum(float(run.manifest["cpu_s"]) for run in self.runs)
+
+
+def write_summary(study: Study, path: Path) -> None:
+    """Write `Study.summary` to a Parquet file."""
+    table = study.summary()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, lambda file: pq.write_table(table, file, compression="zstd"))
+
+
+def _cell(run: StoredRun) -> Cell:
+    spec = run.spec
+    return Cell(
+        spec.network, spec.route.name, spec.truth, spec.lengthscale, spec.traffic, spec.method
+    )
