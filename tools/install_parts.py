@@ -16,6 +16,10 @@ PYTHON_PARTS = {
     "sumolib": "sumolib",
     "pyproj": "pyproj",
     "sumo": "eclipse-sumo",
+    "ray": "ray",
+    "pandas": "pandas",
+    "polars": "polars",
+    "duckdb": "duckdb",
 }
 """Importable module -> requirement, versions by constraints.txt."""
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from superarm import SuperarmError, __version__
 from superarm.cli import demo, experiment, figure, network
@@ -46,5 +47,5 @@ def main() -> None:
     try:
         app()
     except (SuperarmError, ImportError, OSError, ValueError) as error:
-        Console(stderr=True).print(f"[bold red]superarm:[/] {error}", highlight=False)
+        Console(stderr=True).print(f"[bold red]superarm:[/] {escape(str(error))}", highlight=False)
         sys.exit(1)

@@ -14,6 +14,7 @@ from superarm.beliefs.streaming import MAX_INDUCING
 from superarm.comparison import stream
 from superarm.errors import DataError
 from superarm.experiments.config import Experiment, MethodSettings, Place
+from superarm.experiments.parquet import require_parquet
 from superarm.experiments.plan import RunSpec, random_names
 from superarm.navigation import RoadNetwork, generate_city, read_sumo
 from superarm.navigation.demo import crossing_routes
@@ -223,7 +224,8 @@ def width_of(settings: MethodSettings, n_arms: int) -> Width:
 
 
 def require_parts(experiment: Experiment) -> None:
-    """Raise if a method needs an extra that is not installed."""
+    """Raise if an extra is needed that is not installed."""
+    require_parquet()
     if any(method.adam_rate for method in experiment.methods.values()):
         try:
             import torch  # noqa: F401, PLC0415 - an optional part, asked for only here

@@ -130,7 +130,7 @@ class Place(Strict):
     """
 
     network: Annotated[str, StringConstraints(min_length=1)]
-    routes: OneOrMore[Name] | dict[Name, tuple[str, str]] = ()
+    routes: tuple[Name, ...] | dict[Name, tuple[str, str]] = ()
     random_routes: int = Field(0, ge=0, le=999)
     edges: int | None = Field(None, ge=500, le=1_000_000)
     city: int | None = Field(None, ge=0)

@@ -33,6 +33,9 @@ def draw_figures(study: Study, folder: Path) -> Drawn:
     folder.mkdir(parents=True, exist_ok=True)
     drawn: Drawn = {}
     for name in study.experiment.figures:
+        if name != "networks" and not study.cells:
+            msg = f"{study.store.folder}: no run is finished yet; run the experiment first"
+            raise DataError(msg)
         for label, picture in _KINDS[name](study, folder):
             drawn[label] = picture
     return drawn
@@ -271,11 +274,7 @@ def _find(study: Study, place: tuple[str, str], method: str, scale: float) -> Ba
 
 
 def _places(cells: Iterable[Cell]) -> list[tuple[str, str]]:
-    found = list(dict.fromkeys((cell.network, cell.route) for cell in cells))
-    if not found:
-        msg = "no run is finished yet; run the experiment first"
-        raise DataError(msg)
-    return found
+    return list(dict.fromkeys((cell.network, cell.route) for cell in cells))
 
 
 def _at(cells: Iterable[Cell], place: tuple[str, str]) -> list[Cell]:
@@ -331,6 +330,7 @@ def _caption(figure: Figure, text: str, repeats: set[int]) -> None:
 def _save(figure: Figure, path: Path) -> bytes:
     picture = io.BytesIO()
     figure.savefig(picture, dpi=150, format="png")
-    path.with_suffix(".png").write_bytes(picture.getvalue())
-    figure.savefig(path.with_suffix(".pdf"))
+    # names may hold dots, so no with_suffix
+    path.with_name(f"{path.name}.png").write_bytes(picture.getvalue())
+    figure.savefig(path.with_name(f"{path.name}.pdf"))
     return picture.getvalue()

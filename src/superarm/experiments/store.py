@@ -23,16 +23,10 @@ import numpy as np
 from superarm.errors import DataError
 from superarm.experiments.config import Experiment
 from superarm.experiments.execution import Record
+from superarm.experiments.parquet import read_columns, write_columns
 from superarm.experiments.plan import RunSpec
 from superarm.files import sync_folder, write_atomically
 from superarm.navigation import RoadNetwork
-
-try:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-except ImportError as error:
-    _MESSAGE = "experiments are stored as Parquet; pip install 'superarm[experiments]'"
-    raise ImportError(_MESSAGE) from error
 
 FORMAT = 1
 STEPS: Mapping[str, str] = {
@@ -68,14 +62,13 @@ class StoredRun:
 
     def steps(self) -> dict[str, Any]:
         """Return the columns of all rounds."""
-        table = pq.read_table(self.folder / "steps.parquet")
-        return {name: table[name].to_numpy() for name in table.column_names}
+        return read_columns(self.folder / "steps.parquet")
 
     def visits(self, n_edges: int) -> Any:  # noqa: ANN401 - an array of counts
         """Return how often every edge was driven, shape (n,)."""
-        table = pq.read_table(self.folder / "visits.parquet")
+        table = read_columns(self.folder / "visits.parquet")
         counts = np.zeros(n_edges)
-        counts[table["position"].to_numpy()] = table["visits"].to_numpy()
+        counts[table["position"]] = table["visits"]
         return counts
 
 
@@ -162,25 +155,17 @@ class Store:
         self._failure(spec).unlink(missing_ok=True)
 
     def _fill(self, folder: Path, spec: RunSpec, record: Record, network: RoadNetwork) -> None:
-        steps = pa.table(
-            {
-                name: pa.array(np.asarray(record.columns[name]).astype(kind))
-                for name, kind in STEPS.items()
-            }
-        )
+        steps = {
+            name: np.asarray(record.columns[name]).astype(kind) for name, kind in STEPS.items()
+        }
+        write_columns(folder / "steps.parquet", steps)
         driven = np.flatnonzero(record.visits)
-        visits = pa.table(
-            {
-                "edge": pa.array(network.edge_ids[driven].tolist()),
-                "position": pa.array(driven.astype(np.int32)),
-                "visits": pa.array(record.visits[driven].astype(np.int32)),
-            }
-        )
-        for name, table in (("steps", steps), ("visits", visits)):
-            write_atomically(
-                folder / f"{name}.parquet",
-                lambda file, table=table: pq.write_table(table, file, compression="zstd"),  # type: ignore[misc]
-            )
+        visits = {
+            "edge": network.edge_ids[driven].tolist(),
+            "position": driven.astype(np.int32),
+            "visits": record.visits[driven].astype(np.int32),
+        }
+        write_columns(folder / "visits.parquet", visits)
         manifest = {
             "format": FORMAT,
             "run": spec.model_dump(mode="json", exclude_none=True),

@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from superarm.arrays import Matrix, Vector
 from superarm.errors import DataError
 from superarm.experiments.config import Experiment
+from superarm.experiments.parquet import write_columns
 from superarm.experiments.store import Store, StoredRun, read_run
-from superarm.files import write_atomically
 from superarm.regret import bayesian_regret
 
 
@@ -153,35 +151,17 @@ class Study:
         error = float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else np.nan
         return Difference(float(values.mean()), error, values.size, int((values < 0).sum()))
 
-    def summary(self) -> pa.Table:
-        """Return mean and standard error per round of every cell, as one small table."""
-        parts = []
-        for cell, repeats in self.cells.items():
-            if len(repeats) < 2:  # noqa: PLR2004 - a spread needs two
-                continue
-            regret = bayesian_regret(self.column(cell, "cumulative_regret_wh"))
-            energy = self.column(cell, "energy_wh")
-            size = regret.mean.size
-            parts.append(
-                pa.table(
-                    {
-                        **{name: [value] * size for name, value in cell._asdict().items()},
-                        "t": pa.array(np.arange(1, size + 1, dtype=np.int32)),
-                        "repeats": pa.array(np.full(size, len(repeats), dtype=np.int16)),
-                        "regret_wh": pa.array(regret.mean.astype(np.float32)),
-                        "regret_se_wh": pa.array(regret.standard_error.astype(np.float32)),
-                        "energy_wh": pa.array(energy.mean(axis=0).astype(np.float32)),
-                        "distinct_edges": pa.array(
-                            self.column(cell, "distinct_edges").mean(axis=0).astype(np.float32)
-                        ),
-                        "ms": pa.array(np.median(self.column(cell, "ms"), axis=0).astype("f4")),
-                    }
-                )
-            )
+    def summary(self) -> dict[str, Any]:
+        """Return mean and standard error per round of every cell, as columns of one table."""
+        parts = [
+            _summarised(self, cell)
+            for cell, repeats in self.cells.items()
+            if len(repeats) >= 2  # noqa: PLR2004 - a spread needs two
+        ]
         if not parts:
             msg = f"{self.store.folder} has no cell with two finished runs yet"
             raise DataError(msg)
-        return pa.concat_tables(parts)
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     @property
     def cpu_s(self) -> float:
@@ -191,9 +171,25 @@ class Study:
 
 def write_summary(study: Study, path: Path) -> None:
     """Write `Study.summary` to a Parquet file."""
-    table = study.summary()
+    columns = study.summary()
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, lambda file: pq.write_table(table, file, compression="zstd"))
+    texts = {name: values.tolist() for name, values in columns.items() if values.dtype.kind == "U"}
+    write_columns(path, columns | texts)
+
+
+def _summarised(study: Study, cell: Cell) -> dict[str, Any]:
+    regret = bayesian_regret(study.column(cell, "cumulative_regret_wh"))
+    size = regret.mean.size
+    return {
+        **{name: np.full(size, value) for name, value in cell._asdict().items()},
+        "t": np.arange(1, size + 1, dtype=np.int32),
+        "repeats": np.full(size, regret.repeats, dtype=np.int16),
+        "regret_wh": regret.mean.astype(np.float32),
+        "regret_se_wh": regret.standard_error.astype(np.float32),
+        "energy_wh": study.column(cell, "energy_wh").mean(axis=0).astype(np.float32),
+        "distinct_edges": study.column(cell, "distinct_edges").mean(axis=0).astype(np.float32),
+        "ms": np.median(study.column(cell, "ms"), axis=0).astype(np.float32),
+    }
 
 
 def _cell(run: StoredRun) -> Cell:

@@ -119,7 +119,9 @@ def _draw(axis: Axes, network: RoadNetwork, panel: Panel, lines: list[Matrix]) -
     if widths is None:
         widths = 0.35 + 0.5 * (network.lanes > 1) + 0.9 * (network.speed_ms > 22)  # noqa: PLR2004
     order = np.argsort(widths, kind="stable")
-    drawn = LineCollection([lines[i] for i in order], linewidths=scale * widths[order])
+    drawn = LineCollection(
+        [lines[i] for i in order], linewidths=scale * widths[order], capstyle="round"
+    )
     if panel.values is None:
         drawn.set_color(_GREY)
         axis.add_collection(drawn)
