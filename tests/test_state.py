@@ -19,7 +19,7 @@ from numpy.testing import assert_array_equal
 from strategies import random_arms
 from superarm import Agent, Arms, DataError, Round, load, play, save
 from superarm.arrays import Matrix, Vector
-from superarm.beliefs import ExactGP, FiniteGP, IndependentGaussian, StreamingGP
+from superarm.beliefs import ExactGP, FiniteGP, IndependentGaussian, SparseGP, StreamingGP
 from superarm.kernels import RBF, Kernel, Matern52, PerArm
 from superarm.navigation import NavigationProblem, generate_city, navigator
 from superarm.navigation.demo import crossing_routes
@@ -99,6 +99,10 @@ CASES: dict[str, tuple[Any, Any]] = {
     ),
     "exact": (contextual_world(), Agent(ExactGP(RBF(0.5), 0.01), JointThompson(), TopK())),
     "paths": (path_world(), path_agent()),
+    "sparse": (
+        finite_world(),
+        Agent(SparseGP(ARMS, KERNEL, 0.01, inducing=20, batch=30), JointThompson(), TopK()),
+    ),
     "streaming": (
         contextual_world(),
         Agent(StreamingGP(Matern52(0.5), 0.01, max_inducing=20), MarginalThompson(), TopK()),

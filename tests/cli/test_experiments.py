@@ -60,6 +60,9 @@ def test_an_experiment_end_to_end(tmp_path: Path) -> None:
     drawn = run("figure", "draw", folder, "--output", "drawn", folder=tmp_path)
     assert "regret.png" in drawn.stdout
     assert (tmp_path / "drawn" / "regret.png").is_file()
+    pair = run("experiment", "paired", folder, "GP-TS", "GP-UCB", "--json", folder=tmp_path)
+    assert json.loads(pair.stdout)["all"]["pairs"] == 8
+    assert "City B" in run("experiment", "paired", folder, "GP-TS", "BI-TS", folder=tmp_path).stdout
     table = run("experiment", "status", file, folder=tmp_path)
     assert "GP-BUCB" in table.stdout
     assert "report.html" in run("experiment", "report", folder, folder=tmp_path).stdout

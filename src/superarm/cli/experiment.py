@@ -187,3 +187,32 @@ def _progress(plan: Plan) -> Iterator[Callable[[RunSpec, bool], None]]:
             for method, count in total.items()
         }
         yield lambda spec, _: progress.advance(tasks[spec.method])
+
+
+@app.command()
+def paired(  # noqa: PLR0913 - what to compare
+    folder: Annotated[Path, typer.Argument(help="The folder of the runs.")],
+    first: Annotated[str, typer.Argument(help="A method.")],
+    second: Annotated[str, typer.Argument(help="Another method.")],
+    column: Annotated[str, typer.Option(help="Of steps.parquet.")] = "cumulative_regret_wh",
+    at: Annotated[
+        Literal["end", "mean"], typer.Option(help="The last round, or the mean over rounds.")
+    ] = "end",
+    *,
+    as_json: _Json = False,
+) -> None:
+    """Compare two methods over the worlds both have met: first minus second."""
+    found = Study(folder).paired_by_cell(first, second, name=column, average=at == "mean")
+    if as_json:
+        typer.echo(json.dumps({where: asdict(part) for where, part in found.items()}))
+        return
+    table = Table(title=f"{first} - {second}: {column} ({at})")
+    table.add_column("where")
+    for heading in ("mean", "s.e.", "worlds", f"{first} lower"):
+        table.add_column(heading, justify="right")
+    for where, part in found.items():
+        share = f"{part.wins} of {part.pairs}"
+        table.add_row(
+            where, f"{part.mean:,.1f}", f"{part.standard_error:,.1f}", str(part.pairs), share
+        )
+    Console().print(table)

@@ -1,6 +1,7 @@
 """A finished (or half finished) experiment, read back from its folder: curves, means, pairs."""
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -47,6 +48,14 @@ class Difference:
     standard_error: float
     pairs: int
     wins: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Difference":
+        """Return mean and standard error of differences; one alone has no error."""
+        array = np.array(values)
+        size = array.size
+        error = float(array.std(ddof=1) / np.sqrt(size)) if size > 1 else float("nan")
+        return cls(float(array.mean()), error, size, int((array < 0).sum()))
 
 
 class Study:
@@ -120,7 +129,7 @@ class Study:
         second: str,
         *,
         name: str = "cumulative_regret_wh",
-        where: dict[str, object] | None = None,
+        where: Mapping[str, object] | None = None,
         average: bool = False,
     ) -> Difference:
         """Compare two methods over the worlds both have met.
@@ -132,24 +141,49 @@ class Study:
             where: values that a cell must have, such as ``{"route": "A"}``.
             average: whether to take the mean over rounds instead of the last value.
         """
-        differences: list[float] = []
-        for cell, repeats in self.cells.items():
-            other = cell._replace(method=second)
-            fits = all(getattr(cell, key) == value for key, value in (where or {}).items())
-            if cell.method != first or other not in self.cells or not fits:
-                continue
-            for repeat in sorted(set(repeats) & set(self.cells[other])):
-                mine, theirs = (self._steps[c, repeat][name] for c in (cell, other))
-                if average:
-                    differences.append(float(mine.mean() - theirs.mean()))
-                else:
-                    differences.append(float(mine[-1] - theirs[-1]))
-        if not differences:
+        found = [
+            value
+            for cell, values in self._pairs(first, second, name, average).items()
+            if all(getattr(cell, key) == value for key, value in (where or {}).items())
+            for value in values
+        ]
+        if not found:
             msg = f"no world in which both {first} and {second} have been run"
             raise ValueError(msg)
-        values = np.array(differences)
-        error = float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else np.nan
-        return Difference(float(values.mean()), error, values.size, int((values < 0).sum()))
+        return Difference.of(found)
+
+    def paired_by_cell(
+        self, first: str, second: str, *, name: str = "cumulative_regret_wh", average: bool = False
+    ) -> dict[str, Difference]:
+        """Compare two methods per route and kind of world, and over all of them."""
+        overall = self.paired(first, second, name=name, average=average)
+        found = {
+            f"{cell.place}, {cell.truth}, ℓ = {cell.lengthscale:g}, {cell.traffic}": values
+            for cell, values in self._pairs(first, second, name, average).items()
+        }
+        named = {where: Difference.of(values) for where, values in found.items()}
+        return named | {"all": overall}
+
+    def _pairs(
+        self,
+        first: str,
+        second: str,
+        name: str,
+        average: bool,  # noqa: FBT001 - passed on
+    ) -> dict[Cell, list[float]]:
+        """Return the differences of all worlds by the first method's cell."""
+        found: dict[Cell, list[float]] = {}
+        for cell, repeats in self.cells.items():
+            other = cell._replace(method=second)
+            if cell.method != first or other not in self.cells:
+                continue
+            both = sorted(set(repeats) & set(self.cells[other]))
+            columns = [[self.steps(c, repeat)[name] for c in (cell, other)] for repeat in both]
+            found[cell] = [
+                float(mine.mean() - theirs.mean()) if average else float(mine[-1] - theirs[-1])
+                for mine, theirs in columns
+            ]
+        return {cell: values for cell, values in found.items() if values}
 
     def summary(self) -> dict[str, Any]:
         """Return mean and standard error per round of every cell, as columns of one table."""
