@@ -61,6 +61,16 @@ class Stationary(Kernel):
         return np.full(len(arms), self.variance)
 
     @property
+    @abstractmethod
+    def steepest_slope(self) -> float:
+        """The largest |rho'(r)| of the correlation rho as a function of scaled distance."""
+
+    @property
+    @abstractmethod
+    def spectral_moments(self) -> tuple[float, float]:
+        r"""E[s^2] and E[s^4] for frequencies :math:`\omega_j = s z_j / \ell_j`, z normal."""
+
+    @property
     def spectral(self) -> bool:
         """Stationary kernels have a spectral density."""
         return True
@@ -94,6 +104,16 @@ class RBF(Stationary):
         distance *= -0.5
         return np.exp(distance, out=distance)
 
+    @property
+    def steepest_slope(self) -> float:
+        """At D = 1."""
+        return math.exp(-0.5)
+
+    @property
+    def spectral_moments(self) -> tuple[float, float]:
+        """Frequencies are normal."""
+        return 1.0, 1.0
+
     def frequencies(
         self, count: int, n_features: int, rng: np.random.Generator
     ) -> tuple[Matrix, float]:
@@ -107,6 +127,14 @@ class Matern(Stationary):
     """What the three Matérn kernels share: Student-t frequencies with 2 nu degrees of freedom."""
 
     nu: ClassVar[float]
+
+    @property
+    def spectral_moments(self) -> tuple[float, float]:
+        """The squared factor is 2 nu over a chi-square with 2 nu degrees of freedom."""
+        free = 2 * self.nu
+        second = free / (free - 2) if free > 2 else math.inf  # noqa: PLR2004 - its moments
+        fourth = free**2 / ((free - 2) * (free - 4)) if free > 4 else math.inf  # noqa: PLR2004
+        return second, fourth
 
     def frequencies(
         self, count: int, n_features: int, rng: np.random.Generator
@@ -131,6 +159,11 @@ class Matern12(Matern):
         np.negative(distance, out=distance)
         return np.exp(distance, out=distance)
 
+    @property
+    def steepest_slope(self) -> float:
+        """At zero."""
+        return 1.0
+
 
 @dataclass(frozen=True, init=False)
 class Matern32(Matern):
@@ -148,6 +181,11 @@ class Matern32(Matern):
         distance += 1.0
         distance *= decay
         return distance
+
+    @property
+    def steepest_slope(self) -> float:
+        """Where r = 1."""
+        return math.sqrt(3) / math.e
 
 
 @dataclass(frozen=True, init=False)
@@ -169,3 +207,9 @@ class Matern52(Matern):
         polynomial += 1.0
         polynomial *= decay
         return polynomial
+
+    @property
+    def steepest_slope(self) -> float:
+        """Where r is the golden ratio."""
+        golden = (1 + math.sqrt(5)) / 2
+        return math.sqrt(5) * (golden + golden**2) / 3 * math.exp(-golden)
