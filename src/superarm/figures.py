@@ -17,13 +17,17 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _STYLES = ("-", "--", ":", "-.")
 
 
-def plot_regret(axes: Axes, regrets: Mapping[str, BayesianRegret]) -> None:
+def plot_regret(
+    axes: Axes,
+    regrets: Mapping[str, BayesianRegret],
+    styles: Mapping[str, tuple[str, str]] | None = None,
+) -> None:
     """Plot mean cumulative regret with a band of one standard error per method.
 
     Names of the form ``BELIEF-POLICY`` share the colour of the policy and the line style of the
-    belief.
+    belief, unless styles are given.
     """
-    styles = line_styles(regrets)
+    styles = styles or line_styles(regrets)
     longest = 1
     for name, regret in regrets.items():
         rounds = np.arange(1, regret.mean.size + 1)

@@ -70,6 +70,16 @@ def test_every_experiment_has_a_twin_that_needs_no_data() -> None:
         ),
         (("[methods]", "[world]\nlengthscale = [1.0, -2.0]\n[methods]"), "world.lengthscale"),
         (
+            ('name = "good"', 'name = "good"\nhorizon = true'),
+            "horizon: Input should be a valid integer",
+        ),
+        (
+            ('name = "good"', 'name = "good"\nhorizon = "7"'),
+            "horizon: Input should be a valid integer",
+        ),
+        (('routes = ["A"]', 'routes = ["R001"]'), "R001 is what random routes are called"),
+        (('GP-TS = { policy = "ts" }', ""), "methods: name at least one"),
+        (
             ('network = "city"', 'network = "city"\nedges = 3'),
             "greater than or equal to 500, got 3",
         ),
@@ -88,11 +98,21 @@ def test_mistakes_name_their_key_and_what_is_allowed(
 
 
 def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
-    text = GOOD.replace('"ts"', '"tss"').replace('name = "good"', 'name = "good"\nseed = -1')
+    text = GOOD.replace('"ts"', '"tss", one = 1, two = 2')
+    text = text.replace('name = "good"', 'name = "good"\nseed = -1')
+    text = text.replace('network = "city"', 'network = "city"\nthree = 3')
     with pytest.raises(DataError) as caught:
         read(tmp_path, text)
-    assert "seed: " in str(caught.value)
-    assert "methods.GP-TS.policy: " in str(caught.value)
+    told = str(caught.value)
+    for part in (
+        "seed: ",
+        "methods.GP-TS.policy: ",
+        "'one'",
+        "'two'",
+        "places[0]: unknown key 'three'",
+    ):
+        assert part in told
+    assert "at least 1 item" not in told  # the list of places is not short
 
 
 def test_a_missing_file_is_told() -> None:

@@ -2,7 +2,13 @@
 
 import importlib
 import json
+import multiprocessing
+import os
 import shutil
+import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +20,10 @@ from parts import require_networks
 from studies import TWO, assert_same_results, small
 from superarm import DataError
 from superarm.experiments import Study, expand, run_experiment
+from superarm.experiments import store as store_module
 from superarm.experiments.build import make_problem
 from superarm.experiments.config import read_experiment
-from superarm.experiments.engines import Failure, Processes, ThisProcess
+from superarm.experiments.engines import Processes, ThisProcess
 from superarm.experiments.execution import execute
 from superarm.experiments.runner import prepare, progress_of, run_plan
 from superarm.navigation import generate_city
@@ -177,7 +184,7 @@ def test_a_full_disk_is_told_and_nothing_finished_is_lost(
         run_plan(plan, ThisProcess())
     monkeypatch.undo()
     assert len(Study(tmp_path).runs) == 3
-    assert not list(tmp_path.rglob(".writing-*"))
+    assert not list((tmp_path / "writing").iterdir())
     assert run_experiment(small(), tmp_path).finished == 3
 
 
@@ -259,55 +266,171 @@ def test_rectifying_either_way_meets_the_same_truth() -> None:
         assert_array_equal(mine.truth_wh, theirs.truth_wh)
 
 
-class Dying(Processes):
-    """A pool whose first worker is killed while it works."""
-
-    killed = 0
-
-    def run(self, specs: Any, networks: Any) -> Any:
-        import multiprocessing  # noqa: PLC0415 - used here alone
-        import threading  # noqa: PLC0415
-
-        def kill() -> None:
-            while not multiprocessing.active_children():
-                pass
-            multiprocessing.active_children()[0].kill()
-            type(self).killed += 1
-
-        thread = threading.Thread(target=kill)
-        thread.start()
-        yield from super().run(specs, networks)
-        thread.join()
-
-
 def test_a_worker_that_dies_is_replaced_and_its_run_tried_again(tmp_path: Path) -> None:
+    """Killed while it works, and while its parent is storing another run."""
     run_experiment(small(), tmp_path / "calm")
-    tally = run_experiment(small(), tmp_path / "hit", engine=Dying(2))
-    assert Dying.killed == 1
+    own = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(60,))
+    own.start()  # a process of the caller's, which is none of the pool's business
+    others = set(multiprocessing.active_children())
+
+    def kill_one(*_: Any) -> None:
+        for worker in set(multiprocessing.active_children()) - others:
+            worker.kill()
+            return
+
+    plan = prepare(small(), tmp_path / "hit")
+    early = threading.Timer(1.0, kill_one)
+    early.start()
+    tally = run_plan(plan, Processes(2), lambda spec, _: kill_one() if spec.repeat == 0 else None)
+    early.join()
     assert (tally.finished, tally.failures) == (6, [])
     assert_same_results(tmp_path / "calm", tmp_path / "hit")
+    assert own.is_alive()
+    own.kill()
+    own.join()
 
 
-def test_a_run_whose_worker_always_dies_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    from concurrent.futures.process import BrokenProcessPool  # noqa: PLC0415
+@pytest.mark.skipif(os.name != "posix", reason="a poisonous run as POSIX kills it")
+def test_only_the_run_that_kills_its_worker_is_blamed(tmp_path: Path) -> None:
+    program = """
+import os, signal, sys
+from superarm.experiments import engines
+from superarm.experiments.runner import prepare, run_plan
+from studies import small
 
-    from superarm.experiments import engines  # noqa: PLC0415
+honest = engines.execute
 
-    class Hopeless:
-        def __init__(self, *_: Any, **__: Any) -> None: ...
-        def submit(self, *_: Any) -> Any:
-            from concurrent.futures import Future  # noqa: PLC0415
+def poisonous(spec, network):
+    if spec.method == "BI-TS" and spec.repeat == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return honest(spec, network)
 
-            future: Any = Future()
-            future.set_exception(BrokenProcessPool("gone"))
-            return future
+engines.execute = poisonous
+if __name__ == "__main__":
+    tally = run_plan(prepare(small(), sys.argv[1]), engines.Processes(3))
+    print(tally.finished, tally.failures)
+"""
+    file = tmp_path / "poison.py"
+    file.write_text(program)
+    tests = str(Path(__file__).resolve().parents[1])
+    done = subprocess.run(
+        [sys.executable, str(file), str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": tests},
+    )
+    finished, _, failures = done.stdout.partition(" ")
+    assert finished == "5"
+    assert failures.count(".json") == 1
+    assert "BI-TS" in failures
 
-        def shutdown(self, **_: Any) -> None: ...
 
-    monkeypatch.setattr(engines, "ProcessPoolExecutor", Hopeless)
-    outcomes = list(Processes(1).run(specs(repeats=1), PRINTS))  # type: ignore[arg-type]
-    assert len(outcomes) == 2
-    assert all(isinstance(outcome, Failure) for _, outcome in outcomes)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"world": {"lengthscale": [0.1, 0.1000000000000001]}, "methods": {"A": {}, "a": {}}},
+        {
+            "places": [
+                {"network": "city", "edges": 600, "routes": ["A"], "horizon": 5},
+                {"network": "city", "edges": 600, "routes": ["A"], "horizon": 9},
+            ]
+        },
+        {"methods": {"GP-TS": {}, "gp-ts": {"belief": "independent"}}},
+    ],
+)
+def test_runs_that_would_share_a_folder_are_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match="would both be stored as"):
+        specs(**changes)
+
+
+def test_close_lengthscales_have_folders_of_their_own() -> None:
+    runs = specs(world={"lengthscale": [0.1, 0.10000001]}, methods={"GP-TS": {}}, repeats=1)
+    assert len({spec.key for spec in runs}) == 2
+
+
+def test_networks_and_routes_that_clash_are_refused(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        CITY.save(tmp_path / folder / "town.npz")
+    start, goal = ROUTES["city"]["A"]
+    ends = {"routes": {"home": [start, goal]}}
+    places = [{"network": f"{folder}/town.npz", **ends} for folder in ("one", "two")]
+    with pytest.raises(DataError, match="names of their files, which must differ"):
+        prepare(small(places=places), tmp_path / "out", beside=tmp_path)
+    back = {"routes": {"home": [goal, start]}}
+    places = [{"network": "one/town.npz", **ends}, {"network": "one/town.npz", **back}]
+    with pytest.raises(DataError, match="declared twice with different ends"):
+        prepare(small(places=places), tmp_path / "out", beside=tmp_path)
+
+
+def test_two_processes_in_one_folder_do_not_disturb_each_other(tmp_path: Path) -> None:
+    first = prepare(small(), tmp_path)
+    (tmp_path / "writing" / f"{store_module._HOST}~{os.getpid()}~live").mkdir()  # noqa: SLF001
+    (tmp_path / "writing" / f"{store_module._HOST}~999999999~dead").mkdir()  # noqa: SLF001
+    (tmp_path / "writing" / "elsewhere~1~live").mkdir()
+    second = prepare(small(), tmp_path)
+    assert len(list((tmp_path / "writing").iterdir())) == 2  # the dead process's is gone
+    assert run_plan(first, ThisProcess()).finished == 6
+    assert run_plan(second, ThisProcess()).finished == 6  # the same results: the first ones stay
+    other = prepare(small(), tmp_path / "late")
+    run_experiment(small(horizon=5), tmp_path / "late")
+    with pytest.raises(DataError, match="with other settings meanwhile"):
+        run_plan(other, ThisProcess())
+
+
+def test_ctrl_c_while_a_run_is_moved_to_its_place_is_not_swallowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_experiment(small(), tmp_path / "one")
+    plan = prepare(small(), tmp_path / "two")
+    shutil.copytree(tmp_path / "one" / "runs", tmp_path / "two" / "runs", dirs_exist_ok=True)
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_plan(plan, ThisProcess())
+
+
+def test_settings_are_the_same_run_whether_defaults_are_written_or_not() -> None:
+    written = specs(methods={"M": {"policy": "bucb", "omega": 1.0, "xi": 1.0, "beta_factor": 1.0}})
+    assert written == specs(methods={"M": {"policy": "bucb"}})
+
+
+def test_reusing_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="there are no runs"):
+        prepare(small(), tmp_path / "out", reuse=[tmp_path / "nowhere"])
+
+
+def test_nothing_is_moved_where_settings_differ(tmp_path: Path) -> None:
+    run_experiment(small(), tmp_path)
+    folder = tmp_path / "runs" / "city-A" / "gp-l1-free" / "BI-TS" / "000"
+    (folder / "manifest.json").write_text("{}")
+    with pytest.raises(DataError, match="horizon"):
+        prepare(small(horizon=13), tmp_path)
+    assert folder.is_dir()
+    assert [part.different for part in progress_of(small(horizon=13), tmp_path)] == [3, 2]
+
+
+def test_a_damaged_copy_of_the_network_is_written_again(tmp_path: Path) -> None:
+    run_experiment(small(repeats=1), tmp_path)
+    (tmp_path / "networks" / "city.npz").write_bytes(b"nothing")
+    prepare(small(repeats=1), tmp_path)
+    assert Study(tmp_path).store.read_network("city").fingerprint() == CITY.fingerprint()
+
+
+def test_routes_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    CITY.save(tmp_path / "monaco.npz")
+    lost = small(places=[{"network": "monaco", "routes": ["A"]}])
+    for text, told in (
+        ("[monaco.routes.A]\nstart = '1'", "lacks 'end'"),
+        ("[monaco", "is no table of routes"),
+    ):
+        (tmp_path / "routes.toml").write_text(text)
+        with pytest.raises(DataError, match=told):
+            prepare(lost, tmp_path / "out", data=tmp_path)
 
 
 @pytest.mark.slow

@@ -11,8 +11,10 @@ from parts import require_module
 from studies import TWO, small
 from superarm import DataError
 from superarm.experiments import Study, run_experiment
+from superarm.experiments.engines import ThisProcess
 from superarm.experiments.figures import draw_figures
 from superarm.experiments.report import write_report
+from superarm.experiments.runner import Plan, prepare, run_plan
 from superarm.experiments.study import write_summary
 
 
@@ -70,10 +72,15 @@ def test_paired_differences_are_those_of_the_same_worlds(folder: Path) -> None:
                 - study.steps(other, r)["cumulative_regret_wh"][-1]
                 for r in repeats
             ]
-    assert found.pairs == len(by_hand) == 6
+    assert len(by_hand) == 6
+    worlds = np.mean(np.reshape(by_hand, (2, 3)), axis=0)  # both lengthscales share their worlds
+    assert found.pairs == 3
     assert_allclose(found.mean, np.mean(by_hand))
-    assert_allclose(found.standard_error, np.std(by_hand, ddof=1) / np.sqrt(6))
-    assert found.wins == sum(value < 0 for value in by_hand)
+    assert_allclose(found.standard_error, np.std(worlds, ddof=1) / np.sqrt(3))
+    assert found.wins == (worlds < 0).sum()
+    with pytest.raises(ValueError, match="different units"):
+        study.paired("GP-TS", "GP-diss")
+    assert study.paired("GP-TS", "GP-diss", name="energy_wh", average=True).pairs == 8
     with pytest.raises(ValueError, match="no world in which both"):
         study.paired("GP-TS", "nobody")
 
@@ -82,8 +89,9 @@ def test_all_figures_are_drawn_from_the_folder_alone(folder: Path, tmp_path: Pat
     drawn = draw_figures(Study(folder), tmp_path)
     expected = {
         "regret-gp-0.5-free", "regret-gp-1.0-free", "beta", "lengthscale-curves",
-        "lengthscale-final", "exploration-city-A", "exploration-city-B", "network-city", "time",
-        "energy-BI-TS", "energy-GP-BUCB", "energy-GP-diss",
+        "lengthscale-final", "network-city", "energy-BI-TS", "energy-GP-BUCB", "energy-GP-diss",
+        "time-gp-0.5-free", "time-gp-1.0-free",
+        *(f"exploration-city-{r}-gp-{scale}-free" for r in "AB" for scale in (0.5, 1.0)),
     }  # fmt: skip
     assert set(drawn) == expected
     for name in expected:
@@ -93,21 +101,58 @@ def test_all_figures_are_drawn_from_the_folder_alone(folder: Path, tmp_path: Pat
 
 def test_the_report_is_one_page_that_needs_nothing_else(folder: Path, tmp_path: Path) -> None:
     page = write_report(Study(folder), tmp_path).read_text(encoding="utf-8")
-    assert page.count("data:image/png;base64,") == 12
+    assert page.count("data:image/png;base64,") == 15
     assert "http://" not in page
     assert "https://" not in page
-    for text in ("Final regret", "Paired differences", "rounds per CPU second", "numpy"):
+    for text in (
+        "Final regret",
+        "Paired differences",
+        "Raw energy per trip",
+        "rounds per CPU second",
+        "numpy",
+    ):
         assert text in page
 
 
 def test_a_study_of_nothing_says_so(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="holds no experiment"):
         Study(tmp_path)
-    run_experiment(small(methods={}), tmp_path)
+    run_experiment(small(methods={}, figures=["networks"]), tmp_path)
+    assert set(draw_figures(Study(tmp_path), tmp_path / "figures")) == {"network-city"}
+    run_plan(changed_plan(tmp_path), ThisProcess())
     with pytest.raises(DataError, match="no cell with two finished runs"):
         Study(tmp_path).summary()
     with pytest.raises(DataError, match="no run is finished"):
         draw_figures(Study(tmp_path), tmp_path / "figures")
+
+
+def changed_plan(folder: Path) -> Plan:
+    """An experiment of which nothing has been run."""
+    plan = prepare(small(), folder)
+    return Plan(plan.experiment, plan.store, plan.networks, plan.runs, [])
+
+
+def test_runs_that_are_not_declared_any_more_are_left_out(tmp_path: Path) -> None:
+    run_experiment(small(), tmp_path)
+    plan = prepare(small(seed=7, repeats=2), tmp_path, replace=True)
+    run_plan(plan, ThisProcess())
+    study = Study(tmp_path)
+    assert {run.spec.seed for run in study.runs} == {7}
+    assert all(set(repeats) == {0, 1} for repeats in study.cells.values())
+    assert "2 stored runs are not part of the experiment" in study.notes[0]
+
+
+def test_one_repeat_is_drawn_without_a_band(tmp_path: Path) -> None:
+    run_experiment(small(repeats=1, figures=["regret", "time"]), tmp_path)
+    assert set(draw_figures(Study(tmp_path), tmp_path / "figures")) == {"regret", "time"}
+    assert write_report(Study(tmp_path), tmp_path).is_file()
+
+
+def test_only_random_routes_leave_figures_out_and_crash_nothing(tmp_path: Path) -> None:
+    places = [{"network": "city", "edges": 600, "random_routes": 2}]
+    figures = ["regret", "time", "lengthscale", "exploration", "energy"]
+    run_experiment(small(places=places, repeats=1, figures=figures), tmp_path)
+    assert set(draw_figures(Study(tmp_path), tmp_path / "figures")) == {"energy-BI-TS"}
 
 
 def test_stored_runs_are_read_in_two_lines_by_others(folder: Path) -> None:

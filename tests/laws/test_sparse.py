@@ -275,3 +275,25 @@ def test_bad_parameters_are_refused() -> None:
     with pytest.raises(ValueError, match="rewards"):
         belief.condition(ARMS.take([1]), np.array([np.nan]))
     assert belief.history.size == 0
+
+
+@given(histories(N), finite(1e-4, 0.3), st.sampled_from([RBF(1.0), RBF(2.0), Matern52(3.0)]))
+def test_smooth_kernels_and_repeated_contexts_leave_redundant_arms_out(
+    history: Any, noise: float, kernel: Kernel
+) -> None:
+    """Arms that the others all but determine are not inducing; Titsias' posterior is the check."""
+    line = Arms(np.arange(N), np.repeat(np.linspace(0, 2, N // 2), 2)[:, None])
+    belief = SparseGP(line, kernel, noise, inducing=12, rate=1.0)
+    for rows, rewards in history:
+        belief = belief.condition(line.take(rows), rewards)
+        posterior = belief.posterior(line)
+        assert np.isfinite(posterior.mean).all()
+        assert (posterior.std**2 <= kernel.diagonal(line) * (1 + 1e-9)).all()
+    if belief.q.places.size:
+        inducing = line.take(belief.q.places)
+        best = StreamingGP(kernel, noise, inducing=inducing, max_inducing=12)
+        best = best.condition(line.take(belief.history), belief.rewards)
+        scale = np.abs(belief.rewards).max()
+        # solves lose what the conditioning of K_ZZ takes, up to 1e6 times the rounding
+        assert_allclose(belief.posterior(line).std, best.posterior(line).std, atol=2e-3)
+        assert_allclose(belief.posterior(line).mean, best.posterior(line).mean, atol=2e-3 * scale)

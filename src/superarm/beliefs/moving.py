@@ -68,12 +68,14 @@ class Objective:
 
     def gradient(self, inducing: Arms) -> Matrix:
         """Return the gradient with respect to the contexts of the inducing arms, shape (m, d)."""
-        torch = _torch()
+        torch = import_torch()
         contexts = torch.tensor(inducing.contexts, requires_grad=True)
         there = torch.tensor(self.batch.contexts)
         own = _gram(torch, self.kernel, (inducing, contexts), (inducing, contexts))
         cross = _gram(torch, self.kernel, (inducing, contexts), (self.batch, there))
-        lower = torch.linalg.cholesky(own + self.jitter * torch.eye(len(inducing)).double())
+        lower = torch.linalg.cholesky(
+            own + self.jitter * torch.eye(len(inducing), dtype=torch.float64)
+        )
         features = torch.linalg.solve_triangular(lower, cross, upper=False)
         gap = torch.tensor(self.targets) - torch.tensor(self.mean) @ features
         spread = (features * (torch.tensor(self.covariance) @ features)).sum(0)
@@ -84,7 +86,8 @@ class Objective:
         return gradient
 
 
-def _torch() -> Any:  # noqa: ANN401 - an untyped module
+def import_torch() -> Any:  # noqa: ANN401 - an untyped module
+    """Return PyTorch, or say what to install."""
     try:
         return importlib.import_module("torch")
     except ImportError as error:
@@ -100,7 +103,7 @@ def _gram(torch: Any, kernel: Kernel, left: Any, right: Any) -> Any:  # noqa: AN
         case Product():
             return _gram(torch, kernel.left, left, right) * _gram(torch, kernel.right, left, right)
         case Stationary():
-            scale = torch.tensor(kernel.lengthscale).double()
+            scale = torch.tensor(kernel.lengthscale, dtype=torch.float64)
             gap = (left[1] / scale)[:, None, :] - (right[1] / scale)[None, :, :]
             return kernel.variance * _correlation(torch, kernel, (gap**2).sum(-1))
         case _:  # reads ids alone

@@ -16,8 +16,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import lu_factor, lu_solve
+from scipy.linalg import LinAlgError, cholesky, lu_factor, lu_solve
 from scipy.linalg.blas import dtrmm
+from scipy.linalg.lapack import dpstrf
 
 from superarm.arms import Arms
 from superarm.arrays import Mask, Matrix, Rows, Vector, frozen
@@ -27,6 +28,10 @@ from superarm.beliefs.moving import Adam, Objective
 from superarm.beliefs.rows import KernelRows
 from superarm.gaussian import JITTERS, cholesky_with_jitter
 from superarm.values import changed
+
+
+REDUNDANT = 1e-6
+"""The share of its variance that the other inducing arms must leave an arm."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +117,28 @@ class Variational:
             rows=rows,
             slots=frozen(slots),
         )
+        needed = grown.independent()
+        if needed.size < target.size:
+            return self.on(target[needed])
         return grown if stay.all() else self._without(~stay, grown)
+
+    def independent(self) -> Rows:
+        """Return which inducing arms are not all but determined by the others, in their order.
+
+        An arm whose variance given the others is below `REDUNDANT` times its own would say nothing
+        new, but make every solve with K_ZZ meaningless.
+        """
+        everything = np.arange(self.places.size)
+        scale = np.sqrt(np.maximum(self.own.diagonal(), np.finfo(float).tiny))
+        correlation = self.own / np.outer(scale, scale)
+        try:
+            lower = cholesky(correlation, lower=True, check_finite=False)
+            if (lower.diagonal() ** 2 > REDUNDANT).all():
+                return everything
+        except LinAlgError:
+            pass
+        _, pivots, rank, _ = dpstrf(correlation, tol=REDUNDANT, lower=1)
+        return np.sort(pivots[:rank] - 1).astype(np.intp)
 
     def _without(self, leaves: Mask, grown: "Variational") -> "Variational":
         r"""Add to the grown set what the arms that leave imply for it.

@@ -26,6 +26,7 @@ from superarm.experiments.engines import Engine, Processes, Ray, ThisProcess
 from superarm.experiments.plan import RunSpec
 from superarm.experiments.report import write_report
 from superarm.experiments.runner import Plan, methods_of, prepare, progress_of, run_plan
+from superarm.experiments.store import Store
 from superarm.experiments.study import Study, write_summary
 
 app = typer.Typer(help="Studies: run, status, list, report.", no_args_is_help=True)
@@ -107,11 +108,11 @@ def status(
         return
     table = Table(title=f"{experiment.name} in {folder}")
     table.add_column("method")
-    for heading in ("finished", "missing", "failed", "damaged", "CPU s left"):
+    for heading in ("finished", "missing", "failed", "damaged", "different", "CPU s left"):
         table.add_column(heading, justify="right")
     for part in found:
         left = "?" if part.cpu_s_left is None else f"{part.cpu_s_left:,.0f}"
-        counts = (part.finished, part.missing, part.failed, part.damaged)
+        counts = (part.finished, part.missing, part.failed, part.damaged, part.different)
         table.add_row(part.method, *map(str, counts), left)
     Console().print(table)
 
@@ -131,8 +132,12 @@ def list_(
         raise DataError(msg)
     rows = []
     for file in sorted(folder.glob("*.toml")):
-        experiment = read_experiment(file)
-        stored = len(list((runs / experiment.name).glob("runs/*/*/*/*/manifest.json")))
+        try:
+            experiment = read_experiment(file)
+        except DataError as error:
+            typer.echo(f"Note: {error}", err=True)
+            continue
+        stored = len(Store(runs / experiment.name).stored_folders())
         rows.append(
             {"file": str(file), "name": experiment.name, "title": experiment.title,
              "methods": len(experiment.methods), "stored_runs": stored}

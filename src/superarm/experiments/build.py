@@ -9,8 +9,8 @@ from typing import cast
 import numpy as np
 
 from superarm.agent import Agent
-from superarm.beliefs import SparseGP, StreamingGP, sparse
-from superarm.beliefs.streaming import MAX_INDUCING
+from superarm.beliefs import SparseGP, StreamingGP
+from superarm.beliefs.moving import import_torch
 from superarm.comparison import stream
 from superarm.errors import DataError
 from superarm.experiments.config import Experiment, MethodSettings, Place
@@ -33,9 +33,6 @@ from superarm.policies import (
 from superarm.protocols import Belief, IndexPolicy, JointPosterior, Posterior
 from superarm.theory import BayesUCBWidth, ScaledWidth, UCBWidth, Width
 
-CITY_EDGES = 1000
-"""The size of a generated city whose file does not say."""
-
 
 def data_folders(named: Path | None) -> list[Path]:
     """Return where road networks are looked for: the folder named, or the usual ones."""
@@ -55,7 +52,8 @@ def open_place(place: Place, beside: Path, folders: list[Path]) -> RoadNetwork:
         folders: where named networks are looked for.
     """
     if place.network == "city":
-        return generate_city(place.city or 0, place.edges or CITY_EDGES).largest_component()
+        edges, which = place.generated
+        return generate_city(which, edges).largest_component()
     if place.network in PUBLISHED:
         return _read(_find(place.network, folders)).largest_component()
     path = beside / place.network
@@ -122,12 +120,8 @@ def _named(place: Place, known: Mapping[str, tuple[str, str]]) -> dict[str, tupl
 def _known_routes(place: Place, folders: list[Path]) -> dict[str, tuple[str, str]]:
     for folder in folders:
         file = folder / "routes.toml"
-        if file.is_file():
-            content = tomllib.loads(file.read_text(encoding="utf-8")).get(place.network, {})
-            return {
-                name: (route["start"], route["end"])
-                for name, route in content.get("routes", {}).items()
-            }
+        if file.is_file() and (found := _routes_in(file, place.network)):
+            return found
     looked = ", ".join(str(folder) for folder in folders)
     msg = (
         f"the routes of {place.network} are missing: no routes.toml in {looked}. Name the folder "
@@ -135,6 +129,21 @@ def _known_routes(place: Place, folders: list[Path]) -> dict[str, tuple[str, str
         "experiment's file: routes = { A = [start, goal] }"
     )
     raise DataError(msg)
+
+
+def _routes_in(file: Path, network: str) -> dict[str, tuple[str, str]]:
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8")).get(network, {})
+        return {
+            name: (str(route["start"]), str(route["end"]))
+            for name, route in content.get("routes", {}).items()
+        }
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, AttributeError, TypeError) as error:
+        msg = f"{file} is no table of routes: {error}"
+        raise DataError(msg) from error
+    except KeyError as error:
+        msg = f"{file}: a route of {network} lacks {error}; every route has a start and an end"
+        raise DataError(msg) from error
 
 
 def _random_route(network: RoadNetwork, rng: np.random.Generator) -> tuple[str, str]:
@@ -191,15 +200,11 @@ def _joint_belief(spec: RunSpec, problem: NavigationProblem) -> Belief[JointPost
                 problem.kernel,
                 noise,
                 problem.prior_mean,
-                inducing=settings.inducing or sparse.INDUCING,
-                batch=settings.batch or sparse.BATCH,
-                rate=settings.rate or sparse.RATE,
-                steps=settings.steps or sparse.STEPS,
-                adam_rate=settings.adam_rate or 0.0,
+                **settings.given("inducing", "batch", "rate", "steps", "adam_rate"),
                 seed=int(spec.stream("batches").integers(2**32)),
             )
         case "streaming" | "gp" if settings.belief == "streaming" or problem.congestion:
-            most = settings.inducing or MAX_INDUCING
+            most = settings.given("inducing")["inducing"]
             return StreamingGP(problem.kernel, noise, problem.prior_mean, max_inducing=most)
         case _:
             return problem.model.gp
@@ -219,16 +224,13 @@ def width_of(settings: MethodSettings, n_arms: int) -> Width:
     """Return the confidence width of a method whose policy is ``ucb`` or ``bucb``."""
     width: Width = UCBWidth(n_arms)
     if settings.policy == "bucb":
-        width = BayesUCBWidth(n_arms, omega=settings.omega or 1.0, xi=settings.xi or 1.0)
-    return width if settings.beta_factor is None else ScaledWidth(width, settings.beta_factor)
+        width = BayesUCBWidth(n_arms, **settings.given("omega", "xi"))
+    factor = settings.given("beta_factor")["beta_factor"]
+    return width if factor == 1 else ScaledWidth(width, factor)
 
 
 def require_parts(experiment: Experiment) -> None:
     """Raise if an extra is needed that is not installed."""
     require_parquet()
     if any(method.adam_rate for method in experiment.methods.values()):
-        try:
-            import torch  # noqa: F401, PLC0415 - an optional part, asked for only here
-        except ImportError as error:
-            msg = "adam_rate moves inducing arms with PyTorch; pip install 'superarm[torch]'"
-            raise DataError(msg) from error
+        import_torch()

@@ -3,8 +3,8 @@
 Errors name the key and what is allowed, all of them at once, before anything runs.
 """
 
+import re
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
@@ -19,6 +19,8 @@ from pydantic import (
     model_validator,
 )
 
+from superarm.beliefs import sparse
+from superarm.beliefs.streaming import MAX_INDUCING
 from superarm.errors import DataError
 from superarm.navigation.energy import Efficiency
 from superarm.navigation.model import Rectify, Truth
@@ -32,6 +34,12 @@ FigureName: TypeAlias = Literal[
 ]
 T = TypeVar("T")
 
+CITY_EDGES = 1000
+"""The size of a generated city whose file does not say."""
+
+RANDOM_ROUTE = re.compile(r"R\d{3}")
+"""What random routes are called."""
+
 
 def _as_tuple(value: Any) -> Any:  # noqa: ANN401 - whatever the file holds
     return value if isinstance(value, (list, tuple)) else (value,)
@@ -41,20 +49,16 @@ OneOrMore: TypeAlias = Annotated[tuple[T, ...], BeforeValidator(_as_tuple), Fiel
 """A list in the file, or a single value for a list of one."""
 
 
+Whole: TypeAlias = Annotated[int, Field(strict=True)]
+"""A whole number; not true, not "7"."""
+
+Number: TypeAlias = Annotated[float, Field(strict=True)]
+
+
 class Strict(BaseModel):
-    """A frozen model that names unknown keys together with the known ones."""
+    """A frozen model in which unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _only_known_keys(cls, data: Any) -> Any:  # noqa: ANN401 - whatever the file holds
-        if isinstance(data, Mapping):
-            unknown = [key for key in data if key not in cls.model_fields]
-            if unknown:
-                msg = f"unknown key {unknown[0]!r}; allowed are {', '.join(cls.model_fields)}"
-                raise ValueError(msg)
-        return data
 
 
 class MethodSettings(Strict):
@@ -78,31 +82,38 @@ class MethodSettings(Strict):
     belief: BeliefName = "exact"
     policy: PolicyName = "ts"
     rectify: Rectify = "energy"
-    omega: float | None = Field(None, gt=0)
-    xi: float | None = Field(None, gt=0)
-    beta_factor: float | None = Field(None, gt=0)
-    inducing: int | None = Field(None, ge=1)
-    batch: int | None = Field(None, ge=1)
-    rate: float | None = Field(None, gt=0, le=1)
-    steps: int | None = Field(None, ge=1)
-    adam_rate: float | None = Field(None, ge=0)
+    omega: Annotated[Number, Field(gt=0)] | None = None
+    xi: Annotated[Number, Field(gt=0)] | None = None
+    beta_factor: Annotated[Number, Field(gt=0)] | None = None
+    inducing: Annotated[Whole, Field(ge=1)] | None = None
+    batch: Annotated[Whole, Field(ge=1)] | None = None
+    rate: Annotated[Number, Field(gt=0, le=1)] | None = None
+    steps: Annotated[Whole, Field(ge=1)] | None = None
+    adam_rate: Annotated[Number, Field(ge=0)] | None = None
 
-    _BELONGS: ClassVar[dict[str, tuple[str, tuple[str, ...]]]] = {
-        "omega": ("policy", ("bucb",)),
-        "xi": ("policy", ("bucb",)),
-        "beta_factor": ("policy", ("ucb", "bucb")),
-        "inducing": ("belief", ("sparse", "streaming", "gp")),
-        "batch": ("belief", ("sparse",)),
-        "rate": ("belief", ("sparse",)),
-        "steps": ("belief", ("sparse",)),
-        "adam_rate": ("belief", ("sparse",)),
+    _BELONGS: ClassVar[dict[str, tuple[str, dict[str, float]]]] = {
+        "omega": ("policy", {"bucb": 1.0}),
+        "xi": ("policy", {"bucb": 1.0}),
+        "beta_factor": ("policy", {"ucb": 1.0, "bucb": 1.0}),
+        "inducing": (
+            "belief",
+            {"sparse": sparse.INDUCING, "streaming": MAX_INDUCING, "gp": MAX_INDUCING},
+        ),
+        "batch": ("belief", {"sparse": sparse.BATCH}),
+        "rate": ("belief", {"sparse": sparse.RATE}),
+        "steps": ("belief", {"sparse": sparse.STEPS}),
+        "adam_rate": ("belief", {"sparse": 0.0}),
     }
+    """Which part every option belongs to, and what it is there if the file does not say."""
 
     @model_validator(mode="after")
     def _fits(self) -> "MethodSettings":
-        for option, (part, allowed) in self._BELONGS.items():
-            if getattr(self, option) is not None and getattr(self, part) not in allowed:
-                msg = f"{option} goes with {part} = {' or '.join(map(repr, allowed))} only"
+        for option, (part, defaults) in self._BELONGS.items():
+            chosen = getattr(self, part)
+            if getattr(self, option) is None and chosen in defaults:
+                object.__setattr__(self, option, defaults[chosen])
+            elif getattr(self, option) is not None and chosen not in defaults:
+                msg = f"{option} goes with {part} = {' or '.join(map(repr, defaults))} only"
                 raise ValueError(msg)
         if self.policy == "joint-ts" and (self.belief == "independent" or self.adam_rate):
             msg = (
@@ -112,6 +123,10 @@ class MethodSettings(Strict):
             )
             raise ValueError(msg)
         return self
+
+    def given(self, *names: str) -> dict[str, Any]:
+        """Return options that belong to this method, by name."""
+        return {name: getattr(self, name) for name in names}
 
 
 class Place(Strict):
@@ -131,11 +146,11 @@ class Place(Strict):
 
     network: Annotated[str, StringConstraints(min_length=1)]
     routes: tuple[Name, ...] | dict[Name, tuple[str, str]] = ()
-    random_routes: int = Field(0, ge=0, le=999)
-    edges: int | None = Field(None, ge=500, le=1_000_000)
-    city: int | None = Field(None, ge=0)
-    horizon: int | None = Field(None, ge=1)
-    repeats: int | None = Field(None, ge=1)
+    random_routes: Annotated[Whole, Field(ge=0, le=999)] = 0
+    edges: Annotated[Whole, Field(ge=500, le=1_000_000)] | None = None
+    city: Annotated[Whole, Field(ge=0)] | None = None
+    horizon: Annotated[Whole, Field(ge=1)] | None = None
+    repeats: Annotated[Whole, Field(ge=1)] | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> "Place":
@@ -145,7 +160,16 @@ class Place(Strict):
         if not self.routes and not self.random_routes:
             msg = "name routes, or ask for random_routes"
             raise ValueError(msg)
+        taken = [name for name in self.routes if RANDOM_ROUTE.fullmatch(name)]
+        if taken:
+            msg = f"routes: {taken[0]} is what random routes are called; choose another name"
+            raise ValueError(msg)
         return self
+
+    @property
+    def generated(self) -> tuple[int, int]:
+        """Size and number of the city, where the network is one."""
+        return (self.edges or CITY_EDGES, self.city or 0)
 
 
 class WorldSettings(Strict):
@@ -160,9 +184,9 @@ class WorldSettings(Strict):
     """
 
     truth: OneOrMore[Truth] = ("gp",)
-    lengthscale: OneOrMore[Annotated[float, Field(gt=0)]] = (1.0,)
+    lengthscale: OneOrMore[Annotated[Number, Field(gt=0)]] = (1.0,)
     traffic: OneOrMore[Traffic] = ("free",)
-    closed_share: Annotated[float, Field(ge=0, lt=1)] = 0.05
+    closed_share: Annotated[Number, Field(ge=0, lt=1)] = 0.05
     efficiency: Efficiency = "paper"
 
     @model_validator(mode="after")
@@ -178,9 +202,9 @@ class Experiment(Strict):
 
     name: Name
     title: str = ""
-    seed: int = Field(0, ge=0)
-    horizon: int = Field(500, ge=1)
-    repeats: int = Field(5, ge=1)
+    seed: Annotated[Whole, Field(ge=0)] = 0
+    horizon: Annotated[Whole, Field(ge=1)] = 500
+    repeats: Annotated[Whole, Field(ge=1)] = 5
     places: tuple[Place, ...] = Field(min_length=1)
     world: WorldSettings = WorldSettings()
     methods: dict[Name, MethodSettings] = Field(default_factory=dict)
@@ -189,18 +213,18 @@ class Experiment(Strict):
     @field_validator("places")
     @classmethod
     def _distinct(cls, places: tuple[Place, ...]) -> tuple[Place, ...]:
-        seen: dict[str, tuple[int | None, int | None]] = {}
+        seen: dict[str, tuple[int, int]] = {}
         for place in places:
-            if seen.setdefault(place.network, (place.edges, place.city)) != (
-                place.edges,
-                place.city,
-            ):
+            if seen.setdefault(place.network, place.generated) != place.generated:
                 msg = f"network {place.network!r} is declared twice with different options"
                 raise ValueError(msg)
         return places
 
     @model_validator(mode="after")
     def _possible(self) -> "Experiment":
+        if not self.methods and set(self.figures) != {"networks"}:
+            msg = "methods: name at least one (only figures = ['networks'] needs none)"
+            raise ValueError(msg)
         if "congestion" in self.world.traffic:
             for name, method in self.methods.items():
                 if method.belief in ("exact", "sparse"):
@@ -227,19 +251,46 @@ def read_experiment(path: str | Path) -> Experiment:
     try:
         return Experiment.model_validate(content)
     except ValidationError as error:
-        mistakes = "\n".join(f"  {_told(mistake)}" for mistake in error.errors())
+        found = error.errors()
+        places = [mistake["loc"] for mistake in found]
+        mistakes = "\n".join(
+            f"  {_told(mistake)}"
+            for mistake in found
+            # a list that lost its wrong entries is not short for another reason
+            if mistake["type"] != "too_short" or not _inside(mistake["loc"], places)
+        )
         msg = f"{file} cannot be run:\n{mistakes}"
         raise DataError(msg) from error
 
 
+def _inside(place: tuple[Any, ...], others: list[tuple[Any, ...]]) -> bool:
+    return any(len(other) > len(place) and other[: len(place)] == place for other in others)
+
+
 def _told(mistake: Any) -> str:  # noqa: ANN401 - pydantic's description of one error
-    key = "".join(
-        f"[{part}]" if isinstance(part, int) else f".{part}"
-        for part in mistake["loc"]
-        if part not in {"[key]", "function-before"} and "[" not in str(part)
-    ).lstrip(".")
+    place = [part for part in mistake["loc"] if "[" not in str(part)]
+    key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(
+        "."
+    )
+    if mistake["type"] == "extra_forbidden":
+        table, _, unknown = key.rpartition(".")
+        allowed = ", ".join(_table_of(place[:-1]).model_fields)
+        return f"{table}{': ' if table else ''}unknown key {unknown!r}; allowed are {allowed}"
     said = mistake["msg"].removeprefix("Value error, ")
     given = mistake["input"]
     if mistake["type"] in {"value_error", "missing"} or isinstance(given, (dict, list, tuple)):
         return f"{key}: {said}" if key else said
     return f"{key}: {said}, got {given!r}"
+
+
+def _table_of(place: list[Any]) -> type[Strict]:
+    """Return the model of a table of the file."""
+    match place:
+        case ["places", *_]:
+            return Place
+        case ["methods", *_]:
+            return MethodSettings
+        case ["world", *_]:
+            return WorldSettings
+        case _:
+            return Experiment

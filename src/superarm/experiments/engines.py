@@ -71,7 +71,11 @@ class ThisProcess:
 
 @dataclass(frozen=True)
 class Processes:
-    """A pool of processes on this machine, each on one thread."""
+    """A pool of processes on this machine, each on one thread.
+
+    When a worker dies, nobody can say which of the runs in flight it was working on. They are tried
+    again one at a time, so that only a run whose worker dies alone is blamed for it.
+    """
 
     jobs: int
 
@@ -80,46 +84,60 @@ class Processes:
     ) -> Iterator[tuple[RunSpec, Outcome]]:
         """Yield every run with its outcome, as they finish."""
         waiting = list(specs)
-        attempts: dict[str, int] = {}
         while waiting:
-            try:
-                yield from self._with_pool(waiting, networks, attempts)
-            except BrokenProcessPool:
-                continue  # those in flight are waiting again
-            finally:
-                for worker in multiprocessing.active_children():
-                    worker.kill()
+            suspects: list[RunSpec] = []
+            yield from self._with_pool(waiting, suspects, networks, self.jobs)
+            for spec in suspects:
+                yield from self._alone(spec, networks)
+
+    def _alone(self, spec: RunSpec, networks: Networks) -> Iterator[tuple[RunSpec, Outcome]]:
+        """Try one run in a pool of its own, until it is done or has killed too many workers."""
+        for _ in range(ATTEMPTS - 1):  # it was in flight once before
+            waiting, suspects = [spec], list[RunSpec]()
+            yield from self._with_pool(waiting, suspects, networks, 1)
+            if not suspects:
+                return
+        yield spec, Failure(f"its worker process died {ATTEMPTS} times")
 
     def _with_pool(
-        self, waiting: list[RunSpec], networks: Networks, attempts: dict[str, int]
+        self, waiting: list[RunSpec], suspects: list[RunSpec], networks: Networks, jobs: int
     ) -> Iterator[tuple[RunSpec, Outcome]]:
-        """Work with one pool until all is done or a worker dies; `waiting` shrinks."""
+        """Work with one pool until all is done or a worker dies.
+
+        Runs are taken from `waiting`; those in flight when a worker dies become `suspects`.
+        """
         flying: dict[Future[Outcome], RunSpec] = {}
+        others = set(multiprocessing.active_children())  # the caller's own
         pool = ProcessPoolExecutor(
-            self.jobs,
+            jobs,
             mp_context=multiprocessing.get_context("spawn"),
             initializer=_prepare,
             initargs=(dict(networks),),
         )
+        whole = False
         try:
             while waiting or flying:
-                while waiting and len(flying) < self.jobs:
-                    spec = waiting.pop(0)
-                    flying[pool.submit(_attempt_here, spec)] = spec
+                while waiting and len(flying) < jobs:
+                    flying[pool.submit(_attempt_here, waiting[0])] = waiting[0]
+                    waiting.pop(0)
                 done, _ = wait(flying, return_when=FIRST_COMPLETED)
                 for future in done:
                     outcome = future.result()
                     yield flying.pop(future), outcome
+            whole = True
         except BrokenProcessPool:
-            for spec in reversed(flying.values()):
-                attempts[spec.key] = attempts.get(spec.key, 0) + 1
-                if attempts[spec.key] < ATTEMPTS:
-                    waiting.insert(0, spec)
+            for future, spec in flying.items():
+                if future.done() and future.exception() is None:
+                    yield spec, future.result()
                 else:
-                    yield spec, Failure(f"its worker process died {ATTEMPTS} times")
-            raise
+                    suspects.append(spec)
+            if not flying and waiting:  # it died before anything was given to it
+                suspects.append(waiting.pop(0))
         finally:
-            pool.shutdown(wait=not (waiting or flying), cancel_futures=True)
+            pool.shutdown(wait=whole, cancel_futures=True)
+            if not whole:
+                for worker in set(multiprocessing.active_children()) - others:
+                    worker.kill()
 
 
 _networks: dict[str, RoadNetwork] = {}

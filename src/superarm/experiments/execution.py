@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from superarm.arms import Arms, Round
 from superarm.arrays import Rows, Vector
+from superarm.beliefs.moving import import_torch
 from superarm.comparison import Timed
 from superarm.experiments.build import make_agent, make_problem
 from superarm.experiments.plan import RunSpec
@@ -18,8 +19,8 @@ from superarm.navigation.model import EnergyModel
 from superarm.navigation.problem import NavigationProblem
 from superarm.oracles import Dijkstra, Paths
 
-MODELS_KEPT = 3
-"""Priors a worker keeps: each may hold a factor of n x n for drawing truths."""
+MODELS_KEPT = 2
+"""Priors a worker keeps: each may hold a factor of n x n for drawing truths (288 MB)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +44,13 @@ class Record:
 
 def execute(spec: RunSpec, network: RoadNetwork) -> Record:
     """Play one run, on one thread; the outcome depends on its arguments alone, times apart."""
+    if spec.settings.adam_rate:
+        import_torch().set_num_threads(1)  # before the clock starts
     begin, begin_cpu = time.perf_counter(), time.process_time()
     with threadpool_limits(1):  # the products are small, and other runs use the other cores
-        problem = make_problem(spec, _model(spec, network))
+        model = _model(spec, network)
+        model.graph_kernel.forget()  # times must not depend on what was run before
+        problem = make_problem(spec, model)
         columns, visits = _played(spec, problem)
     return Record(
         columns,

@@ -2,20 +2,24 @@
 
 import io
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from superarm.arrays import Rows
 from superarm.errors import DataError
 from superarm.experiments.build import width_of
+from superarm.experiments.config import RANDOM_ROUTE
 from superarm.experiments.study import Cell, Study
 from superarm.figures import COLOURS, line_styles, plot_regret, tidy
 from superarm.gaussian import rectified_mean
 from superarm.navigation import RoadNetwork
+from superarm.navigation.energy import Efficiency
 from superarm.navigation.maps import draw_maps, exploration_panel, height_panel
 from superarm.navigation.model import EnergyModel
 from superarm.oracles import Dijkstra, Paths
@@ -25,7 +29,6 @@ Drawn = dict[str, bytes]
 """Pictures (PNG) by file name without ending."""
 
 _COLUMNS = 3
-_FEWEST = 2  # runs behind a mean with an error
 
 
 def draw_figures(study: Study, folder: Path) -> Drawn:
@@ -43,23 +46,19 @@ def draw_figures(study: Study, folder: Path) -> Drawn:
 
 def _regret(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
     """Cumulative regret per route, one figure per kind of world."""
-    worlds = _worlds(study)
-    for world in worlds:
-        cells = [cell for cell in study.cells if _world(cell) == world]
-        places = [place for place in _places(cells) if not _is_random(place)]
-        if not places:
-            continue
+    styles = line_styles(study.experiment.methods)
+    for world, cells in _by_world(study).items():
+        places = _places(cells)
         figure, panels = _panels(len(places))
         repeats: set[int] = set()
         for axes, place in zip(panels, places, strict=False):
-            regrets = {cell.method: _regret_of(study, cell) for cell in _at(cells, place)}
-            shown = {name: regret for name, regret in regrets.items() if regret is not None}
+            shown = {cell.method: _regret_of(study, cell) for cell in _at(cells, place)}
             repeats |= {regret.repeats for regret in shown.values()}
-            plot_regret(axes, shown)
+            plot_regret(axes, shown, styles)
             axes.set(title=_title(place), xlabel="round t", ylabel="cumulative regret (Wh)")
-        panels[0].legend(frameon=False, ncols=2, fontsize=8, loc="upper left")
+        _legend(panels)
         _caption(figure, f"{_world_title(study, world)}mean ± 1 standard error", repeats)
-        name = "regret" if len(worlds) == 1 else f"regret-{'-'.join(map(str, world))}"
+        name = "regret" + _world_name(study, world)
         yield name, _save(figure, folder / name)
 
 
@@ -73,8 +72,10 @@ def _beta(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
     networks = sorted({cell.network for cell in study.cells})
     figure, panels = _panels(len(networks))
     styles = line_styles(widths)
-    rounds = np.arange(1, study.experiment.horizon + 1)
     for axes, network in zip(panels, networks, strict=False):
+        mine = [cell for cell in study.cells if cell.network == network]
+        last = max(study.column(cell, "t").shape[1] for cell in mine)
+        rounds = np.arange(1, last + 1)
         n_arms = study.store.read_network(network).n_edges
         for name, settings in widths.items():
             width = width_of(settings, n_arms)
@@ -84,88 +85,95 @@ def _beta(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
         title = f"{network.capitalize()}, {n_arms:,} edges"
         axes.set(title=title, xlabel="round t", ylabel=r"$\beta_t$", ylim=(0, None))
         tidy(axes)
-    panels[0].legend(frameon=False, fontsize=8)
+    _legend(panels)
     yield "beta", _save(figure, folder / "beta")
 
 
 def _lengthscale(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
     """Regret over time for every lengthscale, and final regret against the lengthscale."""
-    places = _places(study.cells)
-    methods = list(study.experiment.methods)
-    scales = sorted({cell.lengthscale for cell in study.cells})
-    shades = [f"C{number}" for number in range(len(scales))]
-    size = (3.3 * len(places), 2.5 * len(methods))
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
-    grid = figure.subplots(len(methods), len(places), squeeze=False, sharex=True)
-    final, panels = _panels(len(places))
-    styles = line_styles(methods)
-    repeats: set[int] = set()
-    for column, place in enumerate(places):
-        for row, method in enumerate(methods):
-            ends = []
-            for scale, shade in zip(scales, shades, strict=True):
-                regret = _find(study, place, method, scale)
-                if regret is None:
-                    continue
-                repeats.add(regret.repeats)
-                rounds = np.arange(1, regret.mean.size + 1)
-                axes = grid[row, column]
-                axes.plot(rounds, regret.mean, color=shade, label=f"ℓ = {scale:g}", linewidth=1.3)
-                ends.append((scale, regret.mean[-1], regret.standard_error[-1]))
-            grid[row, column].set(title=f"{_title(place)}: {method}", ylim=(0, None))
-            tidy(grid[row, column])
-            if ends:
-                colour, style = styles[method]
-                x, y, error = np.array(ends).T
-                panels[column].errorbar(
-                    x, y, error, color=colour, linestyle=style, marker="o", markersize=4,
-                    capsize=3, label=method,
-                )  # fmt: skip
-        panels[column].set(
-            title=_title(place), xlabel="lengthscale ℓ", ylabel="final regret (Wh)", yscale="log"
-        )
-        tidy(panels[column])
-    grid[0, 0].legend(frameon=False, fontsize=7, ncols=2)
-    panels[0].legend(frameon=False, fontsize=8, ncols=2)
-    figure.supxlabel("round t")
-    figure.supylabel("cumulative regret (Wh)")
-    _caption(final, f"at t = {study.experiment.horizon}, ± 1 standard error", repeats)
-    yield "lengthscale-curves", _save(figure, folder / "lengthscale-curves")
-    yield "lengthscale-final", _save(final, folder / "lengthscale-final")
+    groups: dict[tuple[str, str], list[Cell]] = {}
+    for cell in study.cells:
+        if not cell.is_random:
+            groups.setdefault((cell.truth, cell.traffic), []).append(cell)
+    for (truth, traffic), cells in groups.items():
+        last = "" if len(groups) == 1 else f"-{truth}-{traffic}"
+        places = _places(cells)
+        methods = [m for m in study.experiment.methods if m in {cell.method for cell in cells}]
+        size = (3.3 * len(places), 2.5 * len(methods))
+        figure = Figure(figsize=size, layout="constrained")
+        FigureCanvasAgg(figure)
+        grid = figure.subplots(len(methods), len(places), squeeze=False, sharex=True)
+        final, panels = _panels(len(places))
+        repeats: set[int] = set()
+        for column, place in enumerate(places):
+            for row, method in enumerate(methods):
+                mine = [cell for cell in _at(cells, place) if cell.method == method]
+                repeats |= _plot_scales(study, mine, grid[row, column], panels[column])
+                grid[row, column].set_title(f"{_title(place)}: {method}", fontsize=10)
+            panels[column].set(title=_title(place), xlabel="lengthscale ℓ", yscale="log")
+            panels[column].set_ylabel("final regret (Wh)")
+            tidy(panels[column])
+        _legend(list(grid.flat))
+        _legend(panels)
+        figure.supxlabel("round t")
+        figure.supylabel("cumulative regret (Wh)")
+        _caption(figure, "mean", repeats)
+        _caption(final, "regret after the last round, ± 1 standard error", repeats)
+        yield f"lengthscale-curves{last}", _save(figure, folder / f"lengthscale-curves{last}")
+        yield f"lengthscale-final{last}", _save(final, folder / f"lengthscale-final{last}")
+
+
+def _plot_scales(study: Study, cells: list[Cell], axes: Axes, final: Axes) -> set[int]:
+    """Plot one method on one route: its curves, and where they end."""
+    ends, repeats = [], set()
+    for cell in sorted(cells, key=lambda cell: cell.lengthscale):
+        regret = _regret_of(study, cell)
+        repeats.add(regret.repeats)
+        rounds = np.arange(1, regret.mean.size + 1)
+        shade = f"C{sorted({c.lengthscale for c in study.cells}).index(cell.lengthscale) % 10}"
+        label = f"ℓ = {cell.lengthscale:g}"
+        axes.plot(rounds, regret.mean, color=shade, label=label, linewidth=1.3)
+        ends.append((cell.lengthscale, regret.mean[-1], regret.standard_error[-1]))
+    axes.set_ylim(0, None)
+    tidy(axes)
+    if ends:
+        colour, style = line_styles(study.experiment.methods)[cells[0].method]
+        look: dict[str, Any] = {"color": colour, "linestyle": style, "marker": "o", "capsize": 3}
+        x, y, error = np.array(ends).T
+        final.errorbar(x, y, error, label=cells[0].method, **look)
+    return repeats
 
 
 def _exploration(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
     """Where every method drove in the first world of each route: line width by visits."""
-    for place in _places(study.cells):
-        if _is_random(place):
-            continue
-        network = study.store.read_network(place[0])
-        visits = {
-            cell.method: repeats[min(repeats)].visits(network.n_edges)
-            for cell, repeats in study.cells.items()
-            if (cell.network, cell.route) == place
-        }
-        most = max(float(counts.max()) for counts in visits.values())
-        panels = [
-            exploration_panel(
-                counts, f"{method}: {int((counts > 0).sum()):,} edges driven", most=most
-            )
-            for method, counts in visits.items()
-        ]
-        name = f"exploration-{place[0]}-{place[1]}"
-        draw_maps(network, panels, folder / f"{name}.pdf", columns=3)
-        yield name, draw_maps(network, panels, folder / f"{name}.png", columns=3)
+    for world, cells in _by_world(study).items():
+        for place in _places(cells):
+            network = study.store.read_network(place[0])
+            visits = {
+                cell.method: study.cells[cell][min(study.cells[cell])].visits(network.n_edges)
+                for cell in _at(cells, place)
+            }
+            most = max(float(counts.max()) for counts in visits.values())
+            panels = [
+                exploration_panel(
+                    counts, f"{method}: {int((counts > 0).sum()):,} edges driven", most=most
+                )
+                for method, counts in visits.items()
+            ]
+            name = f"exploration-{place[0]}-{place[1]}{_world_name(study, world)}"
+            draw_maps(network, panels, folder / f"{name}.pdf", columns=3)
+            yield name, draw_maps(network, panels, folder / f"{name}.png", columns=3)
 
 
 def _networks(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
     """Every network with its routes: those that are best by the prior."""
     for file in sorted((study.store.folder / "networks").glob("*.npz")):
         network = study.store.read_network(file.stem)
-        ends = {n: e for n, e in study.store.read_routes(file.stem).items() if n[0] != "R"}
+        efficiency = study.experiment.world.efficiency
         routes = {
-            f"route {name}": prior_route(network, start, goal)
-            for name, (start, goal) in ends.items()
+            f"route {name}": prior_route(network, start, goal, efficiency)
+            for name, (start, goal) in study.store.read_routes(file.stem).items()
+            if not RANDOM_ROUTE.fullmatch(name)
         }
         title = f"{file.stem.capitalize()}: {network.n_edges:,} edges, {network.n_turns:,} turns"
         panel = height_panel(network, routes, title)
@@ -174,11 +182,9 @@ def _networks(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
         yield name, draw_maps(network, [panel], folder / f"{name}.png", columns=1)
 
 
-def prior_route(
-    network: RoadNetwork, start: str, goal: str
-) -> "np.ndarray[tuple[int], np.dtype[np.intp]]":
+def prior_route(network: RoadNetwork, start: str, goal: str, efficiency: Efficiency) -> Rows:
     """Return the route of least expected rectified energy before anything is learned."""
-    model = EnergyModel(network)
+    model = EnergyModel(network, efficiency=efficiency)
     cost = rectified_mean(model.prior_cost_wh, np.full(network.n_edges, model.noise_std_wh))
     ends = network.position(start), network.position(goal)
     return Dijkstra().select(Paths.on_turns(network.n_edges, network.turns, *ends), -cost)
@@ -186,25 +192,27 @@ def prior_route(
 
 def _time(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
     """Cumulative regret against the CPU time spent."""
-    places = [place for place in _places(study.cells) if not _is_random(place)]
-    figure, panels = _panels(len(places))
-    repeats: set[int] = set()
     styles = line_styles(study.experiment.methods)
-    for axes, place in zip(panels, places, strict=False):
-        for cell in _at(study.cells, place):
-            regret = _regret_of(study, cell)
-            if regret is None:
-                continue
-            repeats.add(regret.repeats)
-            seconds = np.cumsum(study.column(cell, "ms").mean(axis=0)) / 1e3
-            colour, style = styles[cell.method]
-            axes.plot(seconds, regret.mean, style, color=colour, label=cell.method, linewidth=1.8)
-        axes.set(title=_title(place), xlabel="CPU seconds", ylabel="cumulative regret (Wh)")
-        axes.set(xscale="log", ylim=(0, None))
-        tidy(axes)
-    panels[0].legend(frameon=False, fontsize=8, loc="upper left")
-    _caption(figure, f"mean over {study.experiment.horizon} rounds", repeats)
-    yield "time", _save(figure, folder / "time")
+    for world, cells in _by_world(study).items():
+        places = _places(cells)
+        figure, panels = _panels(len(places))
+        repeats: set[int] = set()
+        for axes, place in zip(panels, places, strict=False):
+            for cell in _at(cells, place):
+                regret = _regret_of(study, cell)
+                repeats.add(regret.repeats)
+                seconds = np.cumsum(study.column(cell, "ms").mean(axis=0)) / 1e3
+                colour, style = styles[cell.method]
+                axes.plot(
+                    seconds, regret.mean, style, color=colour, label=cell.method, linewidth=1.8
+                )
+            axes.set(title=_title(place), xlabel="CPU seconds", ylabel="cumulative regret (Wh)")
+            axes.set(xscale="log", ylim=(0, None))
+            tidy(axes)
+        _legend(panels)
+        _caption(figure, f"{_world_title(study, world)}mean, one point per round", repeats)
+        name = "time" + _world_name(study, world)
+        yield name, _save(figure, folder / name)
 
 
 def _energy(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
@@ -224,7 +232,7 @@ def _energy(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
             axes.set(title=f"{network.capitalize()}, truth: {truth}")
             axes.set(xlabel=f"{first} (Wh per trip)", ylabel=f"{other} (Wh per trip)")
             tidy(axes)
-        panels[0].legend(frameon=False, fontsize=8, loc="upper left")
+        _legend(panels)
         figure.suptitle("Raw energy per trip, regeneration included; dots below the line: less")
         yield f"energy-{other}", _save(figure, folder / f"energy-{other}")
 
@@ -240,7 +248,7 @@ def _energies(
         other = cell._replace(method=methods[1])
         if (cell.network, cell.truth, cell.method) != (network, truth, methods[0]):
             continue
-        if _is_random((cell.network, cell.route)) == named or other not in study.cells:
+        if cell.is_random == named or other not in study.cells:
             continue
         for repeat in sorted(set(repeats) & set(study.cells[other])):
             yield (
@@ -260,17 +268,21 @@ _KINDS: dict[str, Callable[[Study, Path], Iterator[tuple[str, bytes]]]] = {
 }
 
 
-def _regret_of(study: Study, cell: Cell) -> BayesianRegret | None:
-    if len(study.cells[cell]) < _FEWEST:
-        return None
-    return bayesian_regret(study.column(cell, "cumulative_regret_wh"))
+def _regret_of(study: Study, cell: Cell) -> BayesianRegret:
+    """Return mean and standard error; a single run has no error, and no band."""
+    curves = study.column(cell, "cumulative_regret_wh")
+    if curves.shape[0] == 1:
+        return BayesianRegret(curves[0], np.zeros(curves.shape[1]), 1)
+    return bayesian_regret(curves)
 
 
-def _find(study: Study, place: tuple[str, str], method: str, scale: float) -> BayesianRegret | None:
-    for cell in _at(study.cells, place):
-        if cell.method == method and cell.lengthscale == scale:
-            return _regret_of(study, cell)
-    return None
+def _by_world(study: Study) -> dict[tuple[str, float, str], list[Cell]]:
+    """Return the cells of named routes by truth, lengthscale and traffic."""
+    found: dict[tuple[str, float, str], list[Cell]] = {}
+    for cell in study.cells:
+        if not cell.is_random:
+            found.setdefault(cell.world, []).append(cell)
+    return found
 
 
 def _places(cells: Iterable[Cell]) -> list[tuple[str, str]]:
@@ -281,16 +293,8 @@ def _at(cells: Iterable[Cell], place: tuple[str, str]) -> list[Cell]:
     return [cell for cell in cells if (cell.network, cell.route) == place]
 
 
-def _is_random(place: tuple[str, str]) -> bool:
-    return place[1][:1] == "R" and place[1][1:].isdigit()
-
-
-def _world(cell: Cell) -> tuple[str, float, str]:
-    return cell.truth, cell.lengthscale, cell.traffic
-
-
-def _worlds(study: Study) -> list[tuple[str, float, str]]:
-    return list(dict.fromkeys(_world(cell) for cell in study.cells))
+def _world_name(study: Study, world: tuple[str, float, str]) -> str:
+    return "" if len(_by_world(study)) == 1 else "-" + "-".join(map(str, world))
 
 
 def _world_title(study: Study, world: tuple[str, float, str]) -> str:
@@ -303,6 +307,19 @@ def _world_title(study: Study, world: tuple[str, float, str]) -> str:
     if len(settings.traffic) > 1:
         parts.append(f"traffic: {world[2]}")
     return "".join(f"{part}; " for part in parts)
+
+
+def _legend(panels: Sequence[Axes]) -> None:
+    """Explain everything that any panel shows, in the first one."""
+    known: dict[str, Any] = {}
+    for axes in panels:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            known.setdefault(label, handle)
+    if known:
+        columns = 2 if len(known) > 3 else 1  # noqa: PLR2004 - few fit in one column
+        panels[0].legend(
+            known.values(), known, frameon=False, ncols=columns, fontsize=8, loc="best"
+        )
 
 
 def _title(place: tuple[str, str]) -> str:
@@ -321,10 +338,8 @@ def _panels(count: int) -> tuple[Figure, list[Axes]]:
 
 
 def _caption(figure: Figure, text: str, repeats: set[int]) -> None:
-    over = (
-        "–".join(str(number) for number in sorted({min(repeats), max(repeats)})) if repeats else 0
-    )
-    figure.suptitle(f"{text}, {over} worlds", fontsize=10)
+    over = "–".join(str(number) for number in sorted({min(repeats), max(repeats)}))
+    figure.suptitle(f"{text}, {over} {'world' if over == '1' else 'worlds'}", fontsize=10)
 
 
 def _save(figure: Figure, path: Path) -> bytes:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from superarm.comparison import stream
+from superarm.errors import DataError
 from superarm.experiments.config import Experiment, MethodSettings, Name, Strict, Traffic
 from superarm.navigation.energy import Efficiency
 from superarm.navigation.model import Truth
@@ -50,7 +51,9 @@ class RunSpec(Strict):
     @property
     def world(self) -> str:
         """The settings of the world in one word."""
-        return f"{self.truth}-l{self.lengthscale:g}-{self.traffic}"
+        short = f"{self.lengthscale:g}"
+        exact = short if float(short) == self.lengthscale else repr(self.lengthscale)
+        return f"{self.truth}-l{exact}-{self.traffic}"
 
     @property
     def key(self) -> str:
@@ -105,8 +108,21 @@ def expand(
                 repeat=repeat,
                 horizon=place.horizon or experiment.horizon,
             )
-            runs[spec.key] = spec
+            _require_no_clash(runs.setdefault(spec.key.casefold(), spec), spec)
     return list(runs.values())
+
+
+def _require_no_clash(first: RunSpec, second: RunSpec) -> None:
+    """Raise if two different runs would be stored in one place."""
+    if first != second:
+        before, now = first.model_dump(), second.model_dump()
+        key = next(key for key in before if before[key] != now[key])
+        msg = (
+            f"two runs would both be stored as {second.key}: {key} is {before[key]!r} in one and "
+            f"{now[key]!r} in the other; give methods, routes and network files names that differ "
+            "in more than case, and declare a route once"
+        )
+        raise DataError(msg)
 
 
 def random_names(count: int) -> list[str]:

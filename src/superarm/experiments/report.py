@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from superarm.experiments.figures import draw_figures
-from superarm.experiments.study import Study
+from superarm.experiments.study import Cell, Study
 from superarm.files import write_atomically
 from superarm.pages import document, image, table
 
@@ -45,6 +45,8 @@ def _final(study: Study) -> str:
              "edges driven")  # fmt: skip
     rows = []
     for cell, repeats in study.cells.items():
+        if cell.is_random:
+            continue
         final = study.final(cell)
         rows.append(
             (
@@ -62,33 +64,51 @@ def _final(study: Study) -> str:
 
 
 def _pairs(study: Study) -> str:
-    """Every method against the one with the least mean final regret, in the same worlds."""
-    totals: dict[str, list[float]] = defaultdict(list)
-    for cell in study.cells:
-        totals[cell.method].append(float(study.final(cell).mean()))
-    best = min(totals, key=lambda method: float(np.mean(totals[method])))
+    """Compare every method with the best of its kind, in the same worlds."""
     rows = []
-    for method in study.experiment.methods:
-        if method == best or method not in totals:
-            continue
-        try:
-            found = study.paired(method, best)
-        except ValueError:
-            continue
-        rows.append(
-            (
-                f"{method} − {best}",
-                f"{found.mean:+,.0f}",
-                "–" if np.isnan(found.standard_error) else f"{found.standard_error:,.0f}",
-                str(found.pairs),
-                f"{found.wins / found.pairs:.0%}",
-            )
-        )
-    heads = ("difference of final regret", "mean (Wh)", "± s.e.", "worlds", "first one lower in")
+    kinds = {settings.rectify for settings in study.experiment.methods.values()}
+    for kind in sorted(kinds):
+        methods = [m for m, s in study.experiment.methods.items() if s.rectify == kind]
+        best = _best(study, methods)
+        rows += [
+            _pair_row(study, method, best, "cumulative_regret_wh", average=False)
+            for method in methods
+            if best is not None and method != best
+        ]
+    heads = ("difference", "mean (Wh)", "± s.e.", "worlds", "first one lower in")
+    text = f"<h2>Paired differences of final regret</h2>{table(heads, filter(None, rows))}"
+    if len(kinds) > 1:  # regret is not comparable between kinds, energy is
+        first, *others = study.experiment.methods
+        raw = [_pair_row(study, other, first, "energy_wh", average=True) for other in others]
+        text += f"<h2>Raw energy per trip</h2>{table(heads, filter(None, raw))}"
     return (
-        f"<section><h2>Paired differences</h2>{table(heads, rows)}"
-        '<p class="note">All routes and kinds of worlds together, each world once.</p></section>'
+        f"<section>{text}<p class='note'>All routes; where worlds differ in lengthscale, truth or "
+        "traffic only, their differences are averaged first.</p></section>"
     )
+
+
+def _best(study: Study, methods: list[str]) -> str | None:
+    """Return the method of least final regret over the cells that all of them have."""
+    found: dict[Cell, dict[str, float]] = defaultdict(dict)
+    for cell in study.cells:
+        if cell.method in methods:
+            found[cell._replace(method="")][cell.method] = float(study.final(cell).mean())
+    common = [values for values in found.values() if len(values) == len(methods)]
+    if not common:
+        return None
+    return min(methods, key=lambda method: sum(values[method] for values in common))
+
+
+def _pair_row(
+    study: Study, first: str, second: str, name: str, *, average: bool
+) -> tuple[str, ...] | None:
+    try:
+        found = study.paired(first, second, name=name, average=average)
+    except ValueError:
+        return None  # they have no world in common yet
+    error = "–" if np.isnan(found.standard_error) else f"{found.standard_error:,.1f}"
+    share = f"{found.wins / found.pairs:.0%}"
+    return (f"{first} − {second}", f"{found.mean:+,.1f}", error, str(found.pairs), share)
 
 
 def _times(study: Study) -> str:
@@ -101,7 +121,8 @@ def _times(study: Study) -> str:
             continue
         mean = float(np.mean(np.concatenate([part.ravel() for part in ms])))
         cpu = sum(float(run.manifest["cpu_s"]) for run in runs)
-        rows.append((method, str(len(runs)), f"{mean:.2f}", f"{1e3 / mean:,.0f}", f"{cpu:,.0f}"))
+        per_second = f"{1e3 / mean:,.0f}" if mean > 0 else "–"
+        rows.append((method, str(len(runs)), f"{mean:.2f}", per_second, f"{cpu:,.0f}"))
     heads = ("method", "runs", "CPU ms per round", "rounds per CPU second", "CPU s in all")
     total = f"{study.cpu_s:,.0f}"
     return (

@@ -1,10 +1,12 @@
 """Run an experiment: read the networks, expand, skip what is finished, store what finishes."""
 
+import errno
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, TypeAlias
 
-from superarm.errors import DataError
+from superarm.errors import DataError, SuperarmError
 from superarm.experiments.build import data_folders, open_place, require_parts, routes_of
 from superarm.experiments.config import Experiment
 from superarm.experiments.engines import Engine, Failure, ThisProcess
@@ -55,20 +57,37 @@ def prepare(  # noqa: PLR0913 - what a user may choose
     """
     require_parts(experiment)
     networks, routes, runs = _expanded(experiment, beside, data)
-    store = Store(output)
-    store.open()
-    notes: list[str] = []
-    todo = [spec for spec in runs if not _is_finished(store, spec, notes, replace=replace)]
     others = [Store(folder) for folder in reuse]
+    for other in others:
+        if not (other.folder / "runs").is_dir():
+            msg = f"--reuse {other.folder}: there are no runs of an experiment"
+            raise DataError(msg)
+    store = Store(output)
+    states = {spec.key: _state(store, spec) for spec in runs}
+    different = [state for state in states.values() if isinstance(state, Different)]
+    if different and not replace:
+        raise DataError(different[0].told)
+    store.open()
+    todo, notes = [], []
+    for spec in runs:
+        state = states[spec.key]
+        if isinstance(state, Different):
+            notes.append(f"{spec.key} had {state.what}; {store.set_aside(spec, 'replaced')}")
+        elif isinstance(state, Damaged):
+            aside = store.set_aside(spec, "damaged")
+            notes.append(f"{state.what}; set aside at {aside}, it is run again")
+        if state != "finished":
+            todo.append(spec)
     copied = {spec.key for spec in todo if any(store.copy(spec, other) for other in others)}
-    if copied:
+    if others:
         notes.append(f"{len(copied)} runs were copied from {', '.join(map(str, reuse))}")
-    todo = [spec for spec in todo if spec.key not in copied]
     store.write_experiment(experiment)
+    store.write_plan(runs)
     for name, network in networks.items():
         store.write_network(network_name(name), network)
         store.write_routes(network_name(name), routes[name])
-    return Plan(experiment, store, networks, runs, todo, notes)
+    left = [spec for spec in todo if spec.key not in copied]
+    return Plan(experiment, store, networks, runs, left, notes)
 
 
 def _expanded(
@@ -82,9 +101,57 @@ def _expanded(
         if place.network not in networks:
             networks[place.network] = open_place(place, beside or Path(), folders)
         found = routes_of(place, networks[place.network], experiment.seed, folders)
-        routes.setdefault(place.network, {}).update(found)
+        known = routes.setdefault(place.network, {})
+        for name, ends in found.items():
+            if known.setdefault(name, ends) != ends:
+                msg = f"route {name} of {place.network} is declared twice with different ends"
+                raise DataError(msg)
+    names = [network_name(network).casefold() for network in networks]
+    if len(set(names)) < len(names):
+        msg = (
+            f"networks are stored by the names of their files, which must differ: {list(networks)}"
+        )
+        raise DataError(msg)
     fingerprints = {name: network.fingerprint() for name, network in networks.items()}
     return networks, routes, expand(experiment, fingerprints, routes)
+
+
+@dataclass(frozen=True)
+class Different:
+    """A stored run of other settings."""
+
+    what: str
+    told: str
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """A stored run that cannot be read."""
+
+    what: str
+
+
+State: TypeAlias = Literal["finished", "missing"] | Different | Damaged
+
+
+def _state(store: Store, spec: RunSpec) -> State:
+    """Look at a stored run without changing anything."""
+    try:
+        stored = store.read(spec)
+    except DataError as error:
+        return Damaged(str(error))
+    if stored is None:
+        return "missing"
+    before, now = stored.spec.model_dump(), spec.model_dump()
+    for key in before:
+        if before[key] != now[key]:
+            what = f"{key} = {before[key]!r} where now {now[key]!r} is asked for"
+            told = (
+                f"{store.path(spec)} was run with {what}; choose another --output, rename the "
+                "method, or pass --replace to set such runs aside and run them again"
+            )
+            return Different(what, told)
+    return "finished"
 
 
 @dataclass(frozen=True)
@@ -96,6 +163,7 @@ class Progress:
     missing: int
     failed: int
     damaged: int
+    different: int
     cpu_s_left: float | None
 
 
@@ -111,54 +179,21 @@ def progress_of(
     store = Store(output)
     found = []
     for method in experiment.methods:
-        times: list[float] = []
-        failed = damaged = 0
         mine = [spec for spec in runs if spec.method == method]
-        for spec in mine:
-            try:
-                stored = store.read(spec)
-            except DataError:
-                damaged += 1
-                continue
-            if stored is not None:
-                times.append(float(stored.manifest["cpu_s"]))
-            elif store.failed(spec):
-                failed += 1
+        states = {spec.key: _state(store, spec) for spec in mine}
+        times = [
+            float(stored.manifest["cpu_s"])
+            for spec in mine
+            if states[spec.key] == "finished" and (stored := store.read(spec)) is not None
+        ]
+        failed = sum(states[spec.key] == "missing" and store.failed(spec) for spec in mine)
+        damaged = sum(isinstance(state, Damaged) for state in states.values())
+        different = sum(isinstance(state, Different) for state in states.values())
         left = len(mine) - len(times)
         spent = sum(times) / len(times) * left if times else (None if left else 0.0)
-        found.append(Progress(method, len(times), left - failed - damaged, failed, damaged, spent))
+        missing = left - failed - damaged - different
+        found.append(Progress(method, len(times), missing, failed, damaged, different, spent))
     return found
-
-
-def _is_finished(store: Store, spec: RunSpec, notes: list[str], *, replace: bool) -> bool:
-    try:
-        stored = store.read(spec)
-    except DataError as error:
-        aside = store.set_aside(spec, "damaged")
-        notes.append(f"{error}; set aside at {aside}, it is run again")
-        return False
-    if stored is None:
-        return False
-    different = _difference(stored.spec, spec)
-    if different is None:
-        return True
-    if replace:
-        aside = store.set_aside(spec, "replaced")
-        notes.append(f"{spec.key} had {different}; set aside at {aside}")
-        return False
-    msg = (
-        f"{store.path(spec)} was run with {different}; choose another --output, rename the method, "
-        "or pass --replace to set such runs aside and run them again"
-    )
-    raise DataError(msg)
-
-
-def _difference(stored: RunSpec, wanted: RunSpec) -> str | None:
-    before, now = stored.model_dump(), wanted.model_dump()
-    for key in before:
-        if before[key] != now[key]:
-            return f"{key} = {before[key]!r} where now {now[key]!r} is asked for"
-    return None
 
 
 def run_plan(
@@ -181,13 +216,19 @@ def run_plan(
                 plan.store.write(spec, outcome, by_print[spec.fingerprint])
                 tally.finished += 1
         except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
             msg = (
-                f"could not store {spec.key}: {error.strerror}. Make room and run again: "
+                f"could not store {spec.key}: {error.strerror}. "
+                f"{'Make room and run' if full else 'Run'} again: "
                 f"{tally.finished + tally.skipped} of {len(plan.runs)} runs are stored and kept"
             )
             raise DataError(msg) from error
         if on_run is not None:
             on_run(spec, not isinstance(outcome, Failure))
+    lost = len(plan.todo) - tally.finished - len(tally.failures)
+    if lost:
+        msg = f"{lost} runs were not executed; run again, finished runs are kept"
+        raise SuperarmError(msg)
     return tally
 
 

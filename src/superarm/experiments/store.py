@@ -9,10 +9,11 @@ import hashlib
 import json
 import os
 import platform
+import re
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -45,6 +46,7 @@ STEPS: Mapping[str, str] = {
 Regret is in expected rectified cost; energies are raw, of the route driven and of the route that
 is best in expected rectified cost; ms is the CPU time of the agent (decide and learn)."""
 
+_HOST = re.sub(r"[^A-Za-z0-9.-]", "-", platform.node()) or "host"
 _LIBRARIES = ("superarm", "numpy", "scipy", "numba", "pyarrow", "torch")
 
 
@@ -83,13 +85,23 @@ class Store:
         """Make the folder and see that it can be written to, before anything runs."""
         try:
             (self.folder / "runs").mkdir(parents=True, exist_ok=True)
-            write_atomically(self.folder / ".writable", lambda file: file.write(b"yes"))
-            (self.folder / ".writable").unlink()
+            self._writing.mkdir(exist_ok=True)
+            probe = self._writing / f"probe-{secrets.token_hex(8)}"
+            write_atomically(probe, lambda file: file.write(b"yes"))
+            probe.unlink(missing_ok=True)
         except OSError as error:
             msg = f"cannot write to {self.folder}: {error.strerror}; choose another --output"
             raise DataError(msg) from error
-        for stale in self.folder.glob("runs/**/.writing-*"):
-            shutil.rmtree(stale, ignore_errors=True)  # of a run that was killed
+        for left in self._writing.iterdir():
+            host, _, rest = left.name.partition("~")
+            process = rest.partition("~")[0]
+            if host == _HOST and process.isdigit() and not is_running(int(process)):
+                shutil.rmtree(left, ignore_errors=True)  # of a process that was killed
+
+    @property
+    def _writing(self) -> Path:
+        """Where runs are written before they are moved to their place."""
+        return self.folder / "writing"
 
     def write_experiment(self, experiment: Experiment) -> None:
         """Store the experiment as it was declared, for figures and reports."""
@@ -108,11 +120,31 @@ class Store:
             msg = f"{file} is damaged: {error}; run the experiment again, finished runs are kept"
             raise DataError(msg) from error
 
+    def write_plan(self, specs: Iterable[RunSpec]) -> None:
+        """Store which runs the experiment consists of; others in the folder are none of it."""
+        plan = {spec.key: spec.model_dump(mode="json", exclude_none=True) for spec in specs}
+        text = json.dumps(plan, indent=1).encode()
+        write_atomically(self.folder / "plan.json", lambda file: file.write(text))
+
+    def read_plan(self) -> list[RunSpec]:
+        """Return the runs the experiment consists of."""
+        file = self.folder / "plan.json"
+        try:
+            plan = json.loads(file.read_text(encoding="utf-8"))
+            return [RunSpec.model_validate(spec) for spec in plan.values()]
+        except (OSError, ValueError, AttributeError) as error:
+            msg = f"{file} is missing or damaged; run the experiment again, finished runs are kept"
+            raise DataError(msg) from error
+
     def write_network(self, name: str, network: RoadNetwork) -> None:
         """Keep the network beside the runs, so that figures need nothing else."""
         file = self.folder / "networks" / f"{name}.npz"
         file.parent.mkdir(exist_ok=True)
-        if not file.exists() or RoadNetwork.load(file).fingerprint() != network.fingerprint():
+        try:
+            known = file.exists() and RoadNetwork.load(file).fingerprint() == network.fingerprint()
+        except DataError:
+            known = False  # it is only a copy
+        if not known:
             network.save(file)
 
     def read_network(self, name: str) -> RoadNetwork:
@@ -142,17 +174,27 @@ class Store:
         """Fill a folder beside the place of a run, then move it there as a whole."""
         target = self.path(spec)
         target.parent.mkdir(parents=True, exist_ok=True)
-        beside = target.parent / f".writing-{secrets.token_hex(8)}"
+        self._writing.mkdir(exist_ok=True)
+        beside = self._writing / f"{_HOST}~{os.getpid()}~{secrets.token_hex(8)}"
         beside.mkdir()
         try:
             fill(beside)
-            os.rename(beside, target)  # noqa: PTH104 - a directory, atomically
-        except BaseException:
+            try:
+                os.rename(beside, target)  # noqa: PTH104 - a directory, atomically
+            except OSError:
+                if not target.is_dir():
+                    raise
+                self._require_same(spec)  # another process was faster
+        finally:
             shutil.rmtree(beside, ignore_errors=True)
-            if not target.is_dir():
-                raise
         sync_folder(target.parent)
         self._failure(spec).unlink(missing_ok=True)
+
+    def _require_same(self, spec: RunSpec) -> None:
+        there = self.read(spec)
+        if there is None or there.spec != spec:
+            msg = f"{self.path(spec)} was stored by another process with other settings meanwhile"
+            raise DataError(msg)
 
     def _fill(self, folder: Path, spec: RunSpec, record: Record, network: RoadNetwork) -> None:
         steps = {
@@ -196,6 +238,14 @@ class Store:
         self._place(spec, lambda folder: shutil.copytree(stored.folder, folder, dirs_exist_ok=True))
         return True
 
+    def stored_folders(self) -> list[Path]:
+        """Return the folders of all runs that lie here, whole or not."""
+        return sorted(
+            folder
+            for folder in self.folder.glob("runs/*/*/*/*")
+            if folder.is_dir() and not folder.name.startswith(".")
+        )
+
     def set_aside(self, spec: RunSpec, why: str) -> Path:
         """Move a stored run away, so that it is run again; nothing is deleted."""
         stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
@@ -235,10 +285,23 @@ def read_run(folder: Path) -> StoredRun:
         if manifest["sha256"] != sums:
             msg = f"{folder} is damaged: a checksum does not match"
             raise DataError(msg)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError) as error:
         msg = f"{folder} is damaged: {error}"
         raise DataError(msg) from error
     return run
+
+
+def is_running(process: int) -> bool:
+    """Say whether a process of this machine is alive; where that cannot be seen, that it is."""
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def versions() -> dict[str, str]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from superarm.arrays import Matrix, Vector
 from superarm.errors import DataError
-from superarm.experiments.config import Experiment
+from superarm.experiments.config import RANDOM_ROUTE, Experiment
 from superarm.experiments.parquet import write_columns
 from superarm.experiments.store import Store, StoredRun, read_run
 from superarm.regret import bayesian_regret
@@ -31,6 +31,16 @@ class Cell(NamedTuple):
     def place(self) -> str:
         """Network and route as a title."""
         return f"{self.network.capitalize()} {self.route}"
+
+    @property
+    def world(self) -> tuple[str, float, str]:
+        """Truth, lengthscale and traffic."""
+        return self.truth, self.lengthscale, self.traffic
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the route is between random edges; users cannot name one so."""
+        return RANDOM_ROUTE.fullmatch(self.route) is not None
 
 
 @dataclass(frozen=True)
@@ -71,20 +81,27 @@ class Study:
         self.experiment: Experiment = self.store.read_experiment()
         self.notes: list[str] = []
         self.runs: list[StoredRun] = []
-        for manifest in sorted(self.store.folder.glob("runs/*/*/*/*/manifest.json")):
+        declared = {spec.key: spec for spec in self.store.read_plan()}
+        others = 0
+        for place in self.store.stored_folders():
             try:
-                self.runs.append(read_run(manifest.parent))
+                run = read_run(place)
             except DataError as error:
                 self.notes.append(str(error))
+                continue
+            if declared.get(run.spec.key) == run.spec:
+                self.runs.append(run)
+            else:
+                others += 1
+        if others:
+            self.notes.append(f"{others} stored runs are not part of the experiment any more")
 
     @cached_property
     def cells(self) -> dict[Cell, dict[int, StoredRun]]:
         """The runs of the experiment by cell and repeat, in the order the file declares."""
         found: dict[Cell, dict[int, StoredRun]] = defaultdict(dict)
         for run in self.runs:
-            spec = run.spec
-            if spec.method in self.experiment.methods:
-                found[_cell(run)][spec.repeat] = run
+            found[_cell(run)][run.spec.repeat] = run
         methods = list(self.experiment.methods)
         worlds = self.experiment.world
 
@@ -134,6 +151,9 @@ class Study:
     ) -> Difference:
         """Compare two methods over the worlds both have met.
 
+        Settings of the world (lengthscale, truth, traffic) share their random numbers, so that the
+        differences of one route and repeat are averaged before the standard error is taken.
+
         Args:
             first: a method.
             second: another.
@@ -141,16 +161,16 @@ class Study:
             where: values that a cell must have, such as ``{"route": "A"}``.
             average: whether to take the mean over rounds instead of the last value.
         """
-        found = [
-            value
-            for cell, values in self._pairs(first, second, name, average).items()
-            if all(getattr(cell, key) == value for key, value in (where or {}).items())
-            for value in values
-        ]
+        self._require_comparable(first, second, name)
+        found: dict[tuple[str, str, int], list[float]] = defaultdict(list)
+        for cell, values in self._pairs(first, second, name, average).items():
+            if all(getattr(cell, key) == value for key, value in (where or {}).items()):
+                for repeat, value in values.items():
+                    found[cell.network, cell.route, repeat].append(value)
         if not found:
             msg = f"no world in which both {first} and {second} have been run"
             raise ValueError(msg)
-        return Difference.of(found)
+        return Difference.of([float(np.mean(values)) for values in found.values()])
 
     def paired_by_cell(
         self, first: str, second: str, *, name: str = "cumulative_regret_wh", average: bool = False
@@ -160,9 +180,20 @@ class Study:
         found = {
             f"{cell.place}, {cell.truth}, ℓ = {cell.lengthscale:g}, {cell.traffic}": values
             for cell, values in self._pairs(first, second, name, average).items()
+            if not cell.is_random
         }
-        named = {where: Difference.of(values) for where, values in found.items()}
+        named = {where: Difference.of(list(values.values())) for where, values in found.items()}
         return named | {"all": overall}
+
+    def _require_comparable(self, first: str, second: str, name: str) -> None:
+        methods = self.experiment.methods
+        both = {methods[method].rectify for method in (first, second) if method in methods}
+        if len(both) > 1 and "regret" in name:
+            msg = (
+                f"the regrets of {first} and {second} are in different units, rectified energy and "
+                "rectified dissipation; compare energy_wh"
+            )
+            raise ValueError(msg)
 
     def _pairs(
         self,
@@ -170,20 +201,18 @@ class Study:
         second: str,
         name: str,
         average: bool,  # noqa: FBT001 - passed on
-    ) -> dict[Cell, list[float]]:
-        """Return the differences of all worlds by the first method's cell."""
-        found: dict[Cell, list[float]] = {}
+    ) -> dict[Cell, dict[int, float]]:
+        """Return the differences of all worlds by the first method's cell and repeat."""
+        found: dict[Cell, dict[int, float]] = {}
         for cell, repeats in self.cells.items():
             other = cell._replace(method=second)
             if cell.method != first or other not in self.cells:
                 continue
-            both = sorted(set(repeats) & set(self.cells[other]))
-            columns = [[self.steps(c, repeat)[name] for c in (cell, other)] for repeat in both]
-            found[cell] = [
-                float(mine.mean() - theirs.mean()) if average else float(mine[-1] - theirs[-1])
-                for mine, theirs in columns
-            ]
-        return {cell: values for cell, values in found.items() if values}
+            for repeat in sorted(set(repeats) & set(self.cells[other])):
+                mine, theirs = (self.steps(c, repeat)[name] for c in (cell, other))
+                gap = mine.mean() - theirs.mean() if average else mine[-1] - theirs[-1]
+                found.setdefault(cell, {})[repeat] = float(gap)
+        return found
 
     def summary(self) -> dict[str, Any]:
         """Return mean and standard error per round of every cell, as columns of one table."""
