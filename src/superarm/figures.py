@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from superarm.arrays import Vector
 from superarm.comparison import Result
 from superarm.regret import BayesianRegret
 
@@ -81,3 +82,30 @@ def draw_regret(
     if path is not None:
         figure.savefig(path, dpi=150)
     return picture.getvalue()
+
+
+def draw_bound(regret: BayesianRegret, curve: Vector, total: float, path: Path) -> None:
+    """Draw measured regret with its bounds, on a logarithmic scale.
+
+    Args:
+        regret: measured.
+        curve: the bound by the information of the runs, shape (T,).
+        total: the bound by the maximal information gain, at T.
+        path: the file to write, PNG or PDF.
+    """
+    figure = Figure(figsize=(8, 4.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    rounds = np.arange(1, regret.mean.size + 1)
+    axes.plot(rounds, regret.mean, color=COLOURS[0], linewidth=1.8, label="measured regret")
+    low, high = regret.mean - regret.standard_error, regret.mean + regret.standard_error
+    axes.fill_between(
+        rounds, np.maximum(low, 1e-12), high, color=COLOURS[0], alpha=0.2, linewidth=0
+    )
+    axes.plot(rounds, curve, "--", color=COLOURS[1], linewidth=1.8, label="bound, gain of the runs")
+    axes.plot(rounds[-1:], [total], "v", color=COLOURS[3], label="bound, maximal gain")
+    axes.set(xlabel="round", ylabel="Bayesian cumulative regret", yscale="log")
+    axes.set_title(f"Regret and its bounds, {regret.repeats} worlds", fontsize=11)
+    tidy(axes)
+    axes.legend(frameon=False, fontsize=9)
+    figure.savefig(path, dpi=150)

@@ -29,7 +29,6 @@ from superarm.beliefs.rows import KernelRows
 from superarm.gaussian import JITTERS, cholesky_with_jitter
 from superarm.values import changed
 
-
 REDUNDANT = 1e-6
 """The share of its variance that the other inducing arms must leave an arm."""
 
