@@ -58,7 +58,7 @@ def test_every_experiment_has_a_twin_that_needs_no_data() -> None:
         (('policy = "ts"', 'policy = "ts", batch = 9'), "batch goes with belief = 'sparse' only"),
         (
             ('policy = "ts"', 'policy = "joint-ts", belief = "independent"'),
-            "policy = 'joint-ts' needs joint draws",
+            "policy = 'joint-ts' is policy = 'ts' with belief = 'independent'",
         ),
         (
             ("[methods]", '[world]\ntraffic = "congestion"\n[methods]'),

@@ -1,9 +1,19 @@
 """Beliefs about the arms: exact and sparse Gaussian processes, independent Gaussians."""
 
+from superarm.beliefs.empirical import EmpiricalMeans
 from superarm.beliefs.exact import ExactGP
 from superarm.beliefs.finite import FiniteGP
 from superarm.beliefs.independent import IndependentGaussian
+from superarm.beliefs.partition import AdaptivePartition
 from superarm.beliefs.sparse import SparseGP
 from superarm.beliefs.streaming import StreamingGP
 
-__all__ = ["ExactGP", "FiniteGP", "IndependentGaussian", "SparseGP", "StreamingGP"]
+__all__ = [
+    "AdaptivePartition",
+    "EmpiricalMeans",
+    "ExactGP",
+    "FiniteGP",
+    "IndependentGaussian",
+    "SparseGP",
+    "StreamingGP",
+]

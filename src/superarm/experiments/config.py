@@ -115,11 +115,15 @@ class MethodSettings(Strict):
             elif getattr(self, option) is not None and chosen not in defaults:
                 msg = f"{option} goes with {part} = {' or '.join(map(repr, defaults))} only"
                 raise ValueError(msg)
-        if self.policy == "joint-ts" and (self.belief == "independent" or self.adam_rate):
+        if self.policy == "joint-ts" and self.belief == "independent":
             msg = (
-                "policy = 'joint-ts' needs joint draws, which belief = 'independent' and moved "
-                "inducing arms (adam_rate) do not offer; allowed beliefs are exact, sparse, "
-                "streaming, gp (or use policy = 'ts')"
+                "policy = 'joint-ts' is policy = 'ts' with belief = 'independent'; write that, or "
+                "choose one of the beliefs exact, sparse, streaming, gp"
+            )
+            raise ValueError(msg)
+        if self.policy == "joint-ts" and self.adam_rate:
+            msg = (
+                "policy = 'joint-ts' cannot be paired with adam_rate; set it to 0, or policy = 'ts'"
             )
             raise ValueError(msg)
         return self

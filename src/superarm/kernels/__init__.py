@@ -12,6 +12,7 @@ from superarm.kernels.base import (
     draw_function,
 )
 from superarm.kernels.graph import GraphMatern
+from superarm.kernels.linear import Linear
 from superarm.kernels.stationary import RBF, Matern12, Matern32, Matern52, Stationary
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Constant",
     "GraphMatern",
     "Kernel",
+    "Linear",
     "Matern12",
     "Matern32",
     "Matern52",

@@ -1,5 +1,6 @@
 """Feasible sets of super arms, and the oracles that maximise over them."""
 
+from superarm.oracles.choices import Choices, ChoiceTable
 from superarm.oracles.exhaustive import Exhaustive
 from superarm.oracles.knapsack import DensityGreedy, Knapsack, Knapsacks
 from superarm.oracles.matching import Assignments, Hungarian, Matchings
@@ -10,6 +11,8 @@ from superarm.oracles.trees import Kruskal, SpanningTrees
 __all__ = [
     "Assignments",
     "BellmanFord",
+    "ChoiceTable",
+    "Choices",
     "DensityGreedy",
     "Dijkstra",
     "Exhaustive",

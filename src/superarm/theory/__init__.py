@@ -20,6 +20,14 @@ from superarm.theory.information import (
     information_gain,
 )
 from superarm.theory.regularity import Regularity
+from superarm.theory.rival_schedules import (
+    AgnosticWidth,
+    ClockWidth,
+    CountWidth,
+    RidgeWidth,
+    RussoVanRoyWidth,
+    SrinivasWidth,
+)
 from superarm.theory.schedules import (
     BayesUCBWidth,
     FixedWidth,
@@ -31,9 +39,12 @@ from superarm.theory.schedules import (
 from superarm.theory.validity import Validity, validate
 
 __all__ = [
+    "AgnosticWidth",
     "BayesUCBWidth",
     "Bound",
     "BoundCurve",
+    "ClockWidth",
+    "CountWidth",
     "EigenvalueBound",
     "FixedWidth",
     "GainBounds",
@@ -43,7 +54,10 @@ __all__ = [
     "InfiniteUCBWidth",
     "QuantileWidth",
     "Regularity",
+    "RidgeWidth",
+    "RussoVanRoyWidth",
     "ScaledWidth",
+    "SrinivasWidth",
     "UCBWidth",
     "Validity",
     "Width",

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from superarm.theory.infinite import InfiniteBayesUCBWidth, InfiniteUCBWidth
+from superarm.theory.rival_schedules import RussoVanRoyWidth
 from superarm.theory.schedules import (
     BayesUCBWidth,
     FixedWidth,
@@ -54,6 +55,8 @@ def validate(schedule: Width) -> Validity:  # noqa: PLR0911 - one answer per kin
             return Validity(covered=False, fails=("beta_t must grow with t",))
         case QuantileWidth():
             return Validity(covered=False, fails=("eta_t must shrink with the number of arms",))
+        case RussoVanRoyWidth():  # larger than that of Theorem 1, which its proof allows
+            return Validity(covered=True, by="Theorem 1 (i), with a larger beta_t")
         case _:
             return Validity(covered=False, fails=("it is no width of the theorems",))
 

@@ -1,0 +1,69 @@
+r"""Feedback that comes late: parallel workers and batches, for every agent.
+
+Parallel Thompson sampling (Kandasamy et al. 2018) is a Thompson agent in this wrapper:
+synchronous with `batch` workers that wait for each other, asynchronous with a `delay`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from superarm.agent import Agent
+from superarm.arms import Round, SuperArm
+from superarm.arrays import Vector
+from superarm.protocols import FeasibleSet, Posterior
+
+P = TypeVar("P", bound=Posterior)
+S = TypeVar("S", bound=FeasibleSet)
+
+
+@dataclass(frozen=True, eq=False)
+class DelayedAgent(Generic[P, S]):
+    """An agent that learns from a round later than it was played; play it as any other.
+
+    Args:
+        agent: who decides, with what it knows so far.
+        delay: after how many more rounds feedback arrives: a number, or a function of t for workers
+            of different speed. 0 is at once.
+        batch: feedback is read only after every so many rounds.
+        waiting: feedback under way, with the round at which it arrives.
+    """
+
+    agent: Agent[P, S]
+    delay: int | Callable[[int], int] = 0
+    batch: int = 1
+    waiting: tuple[tuple[int, Round[S], SuperArm, Vector], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse feedback from the future."""
+        if self.batch < 1 or (isinstance(self.delay, int) and self.delay < 0):
+            msg = f"batch must be at least 1 and delay not negative: {self.batch}, {self.delay}"
+            raise ValueError(msg)
+
+    def indices(self, available: Round[S], rng: np.random.Generator) -> Vector:
+        """Return the indices by what is known now."""
+        return self.agent.indices(available, rng)
+
+    def select(self, available: Round[S], indices: Vector) -> SuperArm:
+        """Return the agent's choice."""
+        return self.agent.select(available, indices)
+
+    def learn(
+        self, available: Round[S], super_arm: SuperArm, rewards: Vector
+    ) -> "DelayedAgent[P, S]":
+        """Return the agent after this round: it has learned from all feedback that is due."""
+        after = self.delay if isinstance(self.delay, int) else self.delay(available.t)
+        if after < 0:
+            msg = f"delay({available.t}) = {after}: feedback cannot come from the future"
+            raise ValueError(msg)
+        waiting = (*self.waiting, (available.t + after, available, super_arm, rewards))
+        if available.t % self.batch:
+            return replace(self, waiting=waiting)
+        agent = self.agent
+        for due, past, played, seen in waiting:
+            if due <= available.t:
+                agent = agent.learn(past, played, seen)
+        left = tuple(entry for entry in waiting if entry[0] > available.t)
+        return replace(self, agent=agent, waiting=left)

@@ -1,0 +1,47 @@
+r"""The linear kernel: rewards are linear in the contexts, with Gaussian weights."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from superarm.arms import Arms
+from superarm.arrays import Matrix, Vector, require_positive
+from superarm.kernels.base import Kernel
+
+
+@dataclass(frozen=True)
+class Linear(Kernel):
+    r"""Weights :math:`w \sim N(0, \sigma^2 I)`, rewards :math:`w^T x`.
+
+    .. math:: k(x, y) = \sigma^2 x^T y
+
+    Add a `Constant` for an unknown level. With it a GP belief is Bayesian linear regression:
+    posterior mean and deviation are those of ridge regression.
+    """
+
+    variance: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check the variance."""
+        require_positive("variance", self.variance)
+
+    def gram(self, left: Arms, right: Arms) -> Matrix:
+        """Return inner products of contexts."""
+        products: Matrix = self.variance * (left.contexts @ right.contexts.T)
+        return products
+
+    def diagonal(self, arms: Arms) -> Vector:
+        """Return squared lengths of contexts."""
+        squares: Vector = self.variance * np.einsum("ij,ij->i", arms.contexts, arms.contexts)
+        return squares
+
+    def draw(self, arms: Arms, rng: np.random.Generator) -> Vector:
+        """Draw the weights; exact at any size."""
+        return self.draw_many(arms, rng)
+
+    def draw_many(self, arms: Arms, rng: np.random.Generator) -> Vector:
+        """Draw the weights; exact at any size."""
+        weights = math.sqrt(self.variance) * rng.standard_normal(arms.n_features)
+        values: Vector = arms.contexts @ weights
+        return values
