@@ -10,8 +10,8 @@ from typing import Any
 from common import report, say, table
 
 from superarm.experiments import Experiment, expand
-from superarm.experiments.build import data_folders, open_place, routes_of
 from superarm.experiments.execution import execute
+from superarm.experiments.places import data_folders, open_place, routes_of
 
 HORIZON = 500
 METHODS: dict[str, dict[str, Any]] = {

@@ -227,7 +227,7 @@ def test_random_routes_are_reproducible_and_far() -> None:
 
 
 def _prepared(places: Any) -> list[Any]:
-    from superarm.experiments.build import routes_of  # noqa: PLC0415 - used here alone
+    from superarm.experiments.places import routes_of  # noqa: PLC0415 - used here alone
 
     experiment = small(places=places, methods={"GP-TS": {}}, repeats=1)
     routes = {"city": routes_of(experiment.places[0], CITY, 0, [])}

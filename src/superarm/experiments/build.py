@@ -1,165 +1,116 @@
-"""The only place where a name in a file becomes an object."""
+"""The only place where a name in a file becomes an object: worlds, beliefs, policies."""
 
-import os
-import tomllib
-from collections.abc import Mapping
-from pathlib import Path
-from typing import cast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 
 from superarm.agent import Agent
-from superarm.beliefs import SparseGP, StreamingGP
+from superarm.arms import Arms, Round, SuperArm
+from superarm.arrays import Vector
+from superarm.beliefs import (
+    AdaptivePartition,
+    EmpiricalMeans,
+    FiniteGP,
+    IndependentGaussian,
+    SparseGP,
+    StreamingGP,
+)
 from superarm.beliefs.moving import import_torch
 from superarm.comparison import stream
-from superarm.errors import DataError
-from superarm.experiments.config import Experiment, MethodSettings, Place
+from superarm.delays import DelayedAgent
+from superarm.experiments.config import Experiment, MethodSettings
 from superarm.experiments.parquet import require_parquet
-from superarm.experiments.plan import RunSpec, random_names
-from superarm.navigation import RoadNetwork, generate_city, read_sumo
-from superarm.navigation.demo import crossing_routes
-from superarm.navigation.fetch import PUBLISHED, cache_folder
-from superarm.navigation.model import EnergyModel
+from superarm.experiments.plan import RunSpec
+from superarm.kernels import Constant, Kernel, Linear, Matern52
+from superarm.navigation.model import EdgeMeans, EnergyModel
 from superarm.navigation.problem import NavigationProblem
 from superarm.navigation.traffic import Closures
-from superarm.oracles import Dijkstra, Paths
+from superarm.oracles import Dijkstra, Subsets, TopK
 from superarm.policies import (
+    Clipped,
     Greedy,
     JointThompson,
     MarginalThompson,
+    MaximumImprovement,
+    RandomisedUCB,
     Rectified,
     UpperConfidenceBound,
 )
-from superarm.protocols import Belief, IndexPolicy, JointPosterior, Posterior
-from superarm.theory import BayesUCBWidth, ScaledWidth, UCBWidth, Width
+from superarm.problems import FiniteProblem, PoissonSubset
+from superarm.protocols import Belief, IndexPolicy, Posterior
+from superarm.theory import (
+    BayesUCBWidth,
+    ClockWidth,
+    CountWidth,
+    FixedWidth,
+    RidgeWidth,
+    RussoVanRoyWidth,
+    ScaledWidth,
+    SrinivasWidth,
+    UCBWidth,
+    Width,
+)
 
 
-def data_folders(named: Path | None) -> list[Path]:
-    """Return where road networks are looked for: the folder named, or the usual ones."""
-    if named is not None:
-        return [named]
-    if given := os.environ.get("SUPERARM_DATA"):
-        return [Path(given)]
-    return [Path("networks"), Path("..") / "shared" / "networks", cache_folder()]
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """A world with its agent, and what the evaluator needs.
 
-
-def open_place(place: Place, beside: Path, folders: list[Path]) -> RoadNetwork:
-    """Return the network of a place, its largest component.
-
-    Args:
-        place: what was declared.
-        beside: the folder of the experiment's file.
-        folders: where named networks are looked for.
+    Attributes:
+        world: an environment whose truth is known to the evaluator.
+        agent: who plays.
+        oracle: finds the optimum that regret is measured against.
+        n_arms: size of the universe.
+        raw: the raw energy of a super arm (minus its expected reward where there is no energy).
+        lengths_m: of all arms; zero where they have none.
+        share_negative: on how many arms the true cost is negative.
     """
-    if place.network == "city":
-        edges, which = place.generated
-        return generate_city(which, edges).largest_component()
-    if place.network in PUBLISHED:
-        return _read(_find(place.network, folders)).largest_component()
-    path = beside / place.network
-    if not path.is_file():
-        msg = (
-            f"places.network = {place.network!r}: there is no file {path}; allowed are 'city', "
-            f"{', '.join(map(repr, PUBLISHED))} or a network file"
-        )
-        raise DataError(msg)
-    return _read(path).largest_component()
+
+    world: Any
+    agent: Any
+    oracle: Any
+    n_arms: int
+    raw: Callable[[Round[Any], SuperArm], float]
+    lengths_m: Vector
+    share_negative: float
 
 
-def _read(path: Path) -> RoadNetwork:
-    return RoadNetwork.load(path) if path.suffix == ".npz" else read_sumo(path)
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """What all beliefs of a world are made from.
+
+    Attributes:
+        arms: the universe with its contexts; those of the first round where they change.
+        kernel: the prior covariance.
+        mean: prior mean rewards, shape (n,).
+        noise_variance: of one reward.
+        highest: the largest mean reward that is possible, for beliefs without a prior.
+        spread: by how much mean rewards differ over the universe.
+        size: K, about how many arms a super arm has.
+        offered: about how many arms a round offers.
+        gp: the exact belief, if it exists already.
+    """
+
+    arms: Arms
+    kernel: Kernel
+    mean: Vector
+    noise_variance: float
+    highest: float
+    spread: float
+    size: int
+    offered: int
+    gp: FiniteGP | None = None
 
 
-def _find(name: str, folders: list[Path]) -> Path:
-    wanted = [f"{name}.net.xml.gz", f"{name}.net.xml", f"{name}.npz", PUBLISHED[name].file]
-    for folder in folders:
-        for file in wanted:
-            if (folder / file).is_file():
-                return folder / file
-    looked = ", ".join(str(folder) for folder in folders)
-    msg = (
-        f"the network {name} is missing: no {wanted[0]} in {looked}. Name the folder that has it "
-        f"with --data or SUPERARM_DATA, or fetch the published one: superarm network fetch {name}"
-    )
-    raise DataError(msg)
-
-
-def routes_of(
-    place: Place, network: RoadNetwork, seed: int, folders: list[Path]
-) -> dict[str, tuple[str, str]]:
-    """Return start and goal of every route of a place, by name."""
-    if isinstance(place.routes, dict):
-        routes = dict(place.routes)
-    elif place.network == "city":
-        routes = _named(place, crossing_routes(network))
-    else:
-        routes = _named(place, _known_routes(place, folders)) if place.routes else {}
-    for name, ends in routes.items():
-        for edge in ends:
-            try:
-                network.position(edge)
-            except ValueError as error:
-                msg = f"route {name} of {place.network}: {error}"
-                raise DataError(msg) from error
-    for number, name in enumerate(random_names(place.random_routes)):
-        routes[name] = _random_route(network, stream(seed, number, f"route {place.network}"))
-    return routes
-
-
-def _named(place: Place, known: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    unknown = [name for name in place.routes if name not in known]
-    if unknown:
-        msg = (
-            f"places.routes: {place.network} has no route {unknown[0]!r}; allowed are "
-            f"{', '.join(known)}, or a table of name = [start edge, goal edge]"
-        )
-        raise DataError(msg)
-    return {name: known[name] for name in place.routes}
-
-
-def _known_routes(place: Place, folders: list[Path]) -> dict[str, tuple[str, str]]:
-    for folder in folders:
-        file = folder / "routes.toml"
-        if file.is_file() and (found := _routes_in(file, place.network)):
-            return found
-    looked = ", ".join(str(folder) for folder in folders)
-    msg = (
-        f"the routes of {place.network} are missing: no routes.toml in {looked}. Name the folder "
-        "that has it with --data or SUPERARM_DATA, or give start and goal edges in the "
-        "experiment's file: routes = { A = [start, goal] }"
-    )
-    raise DataError(msg)
-
-
-def _routes_in(file: Path, network: str) -> dict[str, tuple[str, str]]:
-    try:
-        content = tomllib.loads(file.read_text(encoding="utf-8")).get(network, {})
-        return {
-            name: (str(route["start"]), str(route["end"]))
-            for name, route in content.get("routes", {}).items()
-        }
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, AttributeError, TypeError) as error:
-        msg = f"{file} is no table of routes: {error}"
-        raise DataError(msg) from error
-    except KeyError as error:
-        msg = f"{file}: a route of {network} lacks {error}; every route has a start and an end"
-        raise DataError(msg) from error
-
-
-def _random_route(network: RoadNetwork, rng: np.random.Generator) -> tuple[str, str]:
-    """Return two random edges at least a third of the network's width apart."""
-    middle = (
-        network.junction_xy_m[network.from_junction] + network.junction_xy_m[network.to_junction]
-    ) / 2
-    far = np.ptp(middle, axis=0).max() / 3
-    while True:
-        start, goal = rng.integers(network.n_edges, size=2)
-        if np.hypot(*(middle[start] - middle[goal])) >= far:
-            return str(network.edge_ids[start]), str(network.edge_ids[goal])
+def make_setting(spec: RunSpec, model: EnergyModel | None) -> Setting:
+    """Return the world of a run and its agent; points need no energy model."""
+    return _points(spec) if model is None else _navigation(spec, model)
 
 
 def make_problem(spec: RunSpec, model: EnergyModel) -> NavigationProblem:
-    """Return the world of a run."""
+    """Return the roads of a run, with their truth."""
     closures = None
     if spec.traffic in ("closed-turns", "closed-edges"):
         closures = Closures(
@@ -177,54 +128,159 @@ def make_problem(spec: RunSpec, model: EnergyModel) -> NavigationProblem:
     )
 
 
-def make_agent(spec: RunSpec, problem: NavigationProblem) -> Agent[Posterior, Paths]:
-    """Return the agent of a run, with the prior of its world."""
-    settings = spec.settings
-    if settings.belief == "independent":
-        belief: Belief[Posterior] = problem.model.independent
-    else:
-        belief = _joint_belief(spec, problem)
-    if settings.policy == "joint-ts":  # the settings were checked: the belief draws jointly
-        policy = cast("IndexPolicy[Posterior]", JointThompson())
-    else:
-        policy = _policy(settings, problem.network.n_edges)
-    return Agent(belief, Rectified(policy), Dijkstra())
+def _navigation(spec: RunSpec, model: EnergyModel) -> Setting:
+    problem = make_problem(spec, model)
+    cost = model.prior_cost_wh
+    everything = problem.arms(1)
+    prior = Prior(
+        arms=everything,
+        kernel=problem.kernel,
+        mean=-cost,
+        noise_variance=problem.noise_std_wh**2,
+        highest=0.0,  # rectified costs are not negative
+        spread=float(np.ptp(cost)),
+        size=int(Dijkstra().select(problem.routes, -np.maximum(cost, 0.0)).size),
+        offered=len(everything),
+        gp=None if problem.congestion else model.gp,
+    )
+    belief = _belief(spec, prior, new_contexts=problem.congestion is not None)
+    if spec.settings.belief == "independent":
+        belief = model.independent
+    agent = Agent(belief, Rectified(_policy(spec.settings, prior)), Dijkstra())
+    return Setting(
+        world=problem,
+        agent=_delayed(agent, spec.settings),
+        oracle=Dijkstra(),
+        n_arms=model.network.n_edges,
+        raw=problem.route_energy_wh,
+        lengths_m=model.network.length_m,
+        share_negative=problem.share_of_negative_costs,
+    )
 
 
-def _joint_belief(spec: RunSpec, problem: NavigationProblem) -> Belief[JointPosterior]:
-    settings, noise = spec.settings, problem.noise_std_wh**2
+def _points(spec: RunSpec) -> Setting:
+    """Choose K of the points on offer; the points are the same in all repeats."""
+    given = spec.points
+    assert given is not None  # noqa: S101 - or it would be navigation
+    where = stream(spec.seed, 0, "points").random((given.arms, given.dimension))
+    arms, kernel = Arms(np.arange(given.arms), where), Matern52(spec.lengthscale)
+    world = FiniteProblem.sample(
+        arms,
+        kernel,
+        Subsets(given.arms, given.chosen),
+        spec.stream("truth"),
+        noise_variance=given.noise_variance,
+        availability=PoissonSubset(given.offered, fewest=given.chosen),
+    )
+    prior = Prior(
+        arms=arms,
+        kernel=kernel,
+        mean=np.zeros(given.arms),
+        noise_variance=given.noise_variance,
+        highest=3.0,  # three standard deviations of the prior
+        spread=2.0,
+        size=given.chosen,
+        offered=given.offered,
+    )
+    agent = Agent(_belief(spec, prior), _policy(spec.settings, prior), TopK())
+    return Setting(
+        world=world,
+        agent=_delayed(agent, spec.settings),
+        oracle=TopK(),
+        n_arms=given.arms,
+        raw=lambda now, chosen: -float(world.expected_rewards(now.arms.take(chosen)).sum()),
+        lengths_m=np.zeros(given.arms),
+        share_negative=float((world.truth > 0).mean()),
+    )
+
+
+def _delayed(agent: Agent[Posterior, Any], settings: MethodSettings) -> Any:  # noqa: ANN401 - a player
+    if settings.delay == 0 and settings.feedback_batch == 1:
+        return agent
+    return DelayedAgent(agent, settings.delay, settings.feedback_batch)
+
+
+def _belief(  # noqa: PLR0911 - one answer per name
+    spec: RunSpec, prior: Prior, *, new_contexts: bool = False
+) -> Belief[Posterior]:
+    settings, noise = spec.settings, prior.noise_variance
     match settings.belief:
         case "sparse":
             return SparseGP(
-                problem.model.arms,
-                problem.kernel,
+                prior.arms,
+                prior.kernel,
                 noise,
-                problem.prior_mean,
+                prior.mean,
                 **settings.given("inducing", "batch", "rate", "steps", "adam_rate"),
                 seed=int(spec.stream("batches").integers(2**32)),
             )
-        case "streaming" | "gp" if settings.belief == "streaming" or problem.congestion:
+        case "streaming" | "gp" if settings.belief == "streaming" or new_contexts:
             most = settings.given("inducing")["inducing"]
-            return StreamingGP(problem.kernel, noise, problem.prior_mean, max_inducing=most)
+            return StreamingGP(prior.kernel, noise, EdgeMeans(prior.mean), max_inducing=most)
+        case "independent":
+            variances = prior.kernel.diagonal(prior.arms)
+            return IndependentGaussian(prior.mean, variances, noise)
+        case "linear":
+            return FiniteGP.from_kernel(prior.arms, _linear(prior), noise, prior.mean)
+        case "empirical":
+            return EmpiricalMeans(len(prior.arms), prior.highest, float(np.sqrt(noise)))
+        case "partition":
+            low, high = prior.arms.contexts.min(axis=0), prior.arms.contexts.max(axis=0)
+            scale = {"diameter": prior.spread, "inner": prior.spread}
+            spread = float(np.sqrt(noise))
+            return AdaptivePartition(low, high + 1e-9, spec.horizon, scale=spread, **scale)
         case _:
-            return problem.model.gp
+            if prior.gp is not None:
+                return prior.gp
+            return FiniteGP.from_kernel(prior.arms, prior.kernel, noise, prior.mean)
 
 
-def _policy(settings: MethodSettings, n_arms: int) -> IndexPolicy[Posterior]:
+def _linear(prior: Prior) -> Kernel:
+    """Return a linear kernel with the variance of the prior's, half of it a common level."""
+    variance = float(prior.kernel.diagonal(prior.arms).mean())
+    lengths = float((prior.arms.contexts**2).sum(axis=1).mean())
+    return Linear(variance / 2 / lengths) + Constant(variance / 2)
+
+
+def _policy(  # noqa: PLR0911 - one answer per name
+    settings: MethodSettings, prior: Prior
+) -> IndexPolicy[Posterior]:
     match settings.policy:
-        case "ucb" | "bucb":
-            return UpperConfidenceBound(width_of(settings, n_arms))
+        case "ts":
+            return MarginalThompson()
+        case "joint-ts":  # the settings were checked: the belief draws jointly
+            return cast("IndexPolicy[Posterior]", JointThompson())
+        case "pims":
+            return cast("IndexPolicy[Posterior]", MaximumImprovement())
+        case "irgp":
+            return RandomisedUCB(len(prior.arms))
         case "greedy":
             return Greedy()
+        case "count":
+            return Clipped(UpperConfidenceBound(CountWidth()), prior.highest)
+        case "ridge":
+            width: Width = RidgeWidth(prior.arms.n_features + 1, prior.size)
+        case "oclok":
+            width = ClockWidth(prior.offered)
         case _:
-            return MarginalThompson()
+            width = width_of(settings, len(prior.arms))
+    return UpperConfidenceBound(width)
 
 
 def width_of(settings: MethodSettings, n_arms: int) -> Width:
-    """Return the confidence width of a method whose policy is ``ucb`` or ``bucb``."""
-    width: Width = UCBWidth(n_arms)
-    if settings.policy == "bucb":
-        width = BayesUCBWidth(n_arms, **settings.given("omega", "xi"))
+    """Return the confidence width of a method, where it depends on the number of arms alone."""
+    width: Width
+    match settings.policy:
+        case "srinivas":
+            return SrinivasWidth(n_arms)
+        case "russo":
+            return RussoVanRoyWidth(n_arms)
+        case "fixed":
+            return FixedWidth(settings.given("width")["width"])
+        case "bucb":
+            width = BayesUCBWidth(n_arms, **settings.given("omega", "xi"))
+        case _:
+            width = UCBWidth(n_arms)
     factor = settings.given("beta_factor")["beta_factor"]
     return width if factor == 1 else ScaledWidth(width, factor)
 

@@ -27,8 +27,13 @@ from superarm.navigation.model import Rectify, Truth
 
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
 Traffic: TypeAlias = Literal["free", "closed-turns", "closed-edges", "congestion"]
-BeliefName: TypeAlias = Literal["exact", "sparse", "streaming", "gp", "independent"]
-PolicyName: TypeAlias = Literal["ucb", "bucb", "ts", "joint-ts", "greedy"]
+BeliefName: TypeAlias = Literal[
+    "exact", "sparse", "streaming", "gp", "independent", "linear", "empirical", "partition"
+]
+PolicyName: TypeAlias = Literal[
+    "ucb", "bucb", "ts", "joint-ts", "greedy", "srinivas", "russo", "oclok", "irgp", "pims",
+    "count", "ridge", "fixed",
+]  # fmt: skip
 FigureName: TypeAlias = Literal[
     "regret", "beta", "lengthscale", "exploration", "networks", "time", "energy"
 ]
@@ -36,6 +41,9 @@ T = TypeVar("T")
 
 CITY_EDGES = 1000
 """The size of a generated city whose file does not say."""
+
+POINTS, POINT_ROUTE = "points", "all"
+"""What stands for the network and the route of points."""
 
 RANDOM_ROUTE = re.compile(r"R\d{3}")
 """What random routes are called."""
@@ -77,6 +85,12 @@ class MethodSettings(Strict):
         rate: of that step.
         steps: natural-gradient steps per round.
         adam_rate: if positive, also move the inducing contexts by Adam (needs the torch extra).
+        width: of ``fixed``.
+        delay: after how many more rounds feedback arrives.
+        feedback_batch: feedback is read after every so many rounds only.
+
+    Further beliefs are ``linear`` (Bayesian linear regression), ``empirical`` (averages and counts)
+    and ``partition`` (adaptive discretisation); further policies are those of docs/algorithms.md.
     """
 
     belief: BeliefName = "exact"
@@ -90,6 +104,9 @@ class MethodSettings(Strict):
     rate: Annotated[Number, Field(gt=0, le=1)] | None = None
     steps: Annotated[Whole, Field(ge=1)] | None = None
     adam_rate: Annotated[Number, Field(ge=0)] | None = None
+    width: Annotated[Number, Field(ge=0)] | None = None
+    delay: Annotated[Whole, Field(ge=0)] = 0
+    feedback_batch: Annotated[Whole, Field(ge=1)] = 1
 
     _BELONGS: ClassVar[dict[str, tuple[str, dict[str, float]]]] = {
         "omega": ("policy", {"bucb": 1.0}),
@@ -103,6 +120,7 @@ class MethodSettings(Strict):
         "rate": ("belief", {"sparse": sparse.RATE}),
         "steps": ("belief", {"sparse": sparse.STEPS}),
         "adam_rate": ("belief", {"sparse": 0.0}),
+        "width": ("policy", {"fixed": 1.0}),
     }
     """Which part every option belongs to, and what it is there if the file does not say."""
 
@@ -121,20 +139,59 @@ class MethodSettings(Strict):
                 "choose one of the beliefs exact, sparse, streaming, gp"
             )
             raise ValueError(msg)
-        if self.policy == "joint-ts" and self.adam_rate:
+        if self.policy in ("joint-ts", "pims") and self.adam_rate:
+            msg = f"policy = {self.policy!r} cannot be paired with adam_rate; set it to 0"
+            raise ValueError(msg)
+        self._require_fitting_belief()
+        return self
+
+    def _require_fitting_belief(self) -> None:
+        for policy, belief in (("count", "empirical"), ("ridge", "linear")):
+            if self.policy == policy and self.belief != belief:
+                msg = f"policy = {policy!r} goes with belief = {belief!r} only"
+                raise ValueError(msg)
+        if self.belief == "partition" and self.policy != "greedy":
+            msg = "belief = 'partition' is an index already: it goes with policy = 'greedy' only"
+            raise ValueError(msg)
+        if self.belief == "empirical" and self.policy in ("ts", "joint-ts", "pims"):
             msg = (
-                "policy = 'joint-ts' cannot be paired with adam_rate; set it to 0, or policy = 'ts'"
+                f"belief = 'empirical' has no posterior for policy = {self.policy!r} to draw from; "
+                "allowed policies are count, greedy and those with a width"
             )
             raise ValueError(msg)
-        return self
 
     def given(self, *names: str) -> dict[str, Any]:
         """Return options that belong to this method, by name."""
         return {name: getattr(self, name) for name in names}
 
 
+class PointSettings(Strict):
+    """Points in the unit cube of which some are chosen: a problem without roads.
+
+    Attributes:
+        arms: how many points.
+        dimension: of the cube.
+        offered: how many a round offers, on average (Poisson).
+        chosen: how many are chosen of those.
+        noise_variance: of one reward; the prior variance is one.
+    """
+
+    arms: Annotated[Whole, Field(ge=3, le=6000)] = 600
+    dimension: Annotated[Whole, Field(ge=1)] = 3
+    offered: Annotated[Whole, Field(ge=1)] = 100
+    chosen: Annotated[Whole, Field(ge=1)] = 5
+    noise_variance: Annotated[Number, Field(gt=0)] = 0.25
+
+    @model_validator(mode="after")
+    def _fits(self) -> "PointSettings":
+        if not self.chosen <= self.offered <= self.arms:
+            msg = "chosen must not exceed offered, nor offered the number of arms"
+            raise ValueError(msg)
+        return self
+
+
 class Place(Strict):
-    """A network with the routes driven on it.
+    """A network with the routes driven on it, or points to choose from.
 
     Attributes:
         network: ``city`` (generated), the name of a network of the data folder (``luxembourg``,
@@ -146,9 +203,11 @@ class Place(Strict):
         city: which city is generated.
         horizon: rounds on these routes, if not the experiment's.
         repeats: worlds on these routes, if not the experiment's.
+        points: instead of a network, points to choose from.
     """
 
-    network: Annotated[str, StringConstraints(min_length=1)]
+    network: Annotated[str, StringConstraints(min_length=1)] = POINTS
+    points: PointSettings | None = None
     routes: tuple[Name, ...] | dict[Name, tuple[str, str]] = ()
     random_routes: Annotated[Whole, Field(ge=0, le=999)] = 0
     edges: Annotated[Whole, Field(ge=500, le=1_000_000)] | None = None
@@ -158,6 +217,14 @@ class Place(Strict):
 
     @model_validator(mode="after")
     def _fits(self) -> "Place":
+        if (self.network == POINTS) != (self.points is not None):
+            msg = "name a network, or describe points = { arms = 600, chosen = 5 }, one of both"
+            raise ValueError(msg)
+        if self.points is not None:
+            if self.random_routes or self.routes not in ((), (POINT_ROUTE,)):
+                msg = "points have no routes; leave routes and random_routes out"
+                raise ValueError(msg)
+            object.__setattr__(self, "routes", (POINT_ROUTE,))
         if self.network != "city" and (self.edges is not None or self.city is not None):
             msg = "edges and city go with network = 'city' only"
             raise ValueError(msg)
@@ -229,16 +296,27 @@ class Experiment(Strict):
         if not self.methods and set(self.figures) != {"networks"}:
             msg = "methods: name at least one (only figures = ['networks'] needs none)"
             raise ValueError(msg)
+        if any(place.points is not None for place in self.places):
+            self._require_plain_world()
         if "congestion" in self.world.traffic:
             for name, method in self.methods.items():
-                if method.belief in ("exact", "sparse"):
+                if method.belief in ("exact", "sparse", "linear", "partition"):
                     msg = (
                         f"methods.{name}.belief = {method.belief!r} cannot be paired with "
                         "world.traffic = 'congestion', where contexts are new every round; "
-                        "allowed beliefs are gp, streaming, independent"
+                        "allowed beliefs are gp, streaming, independent, empirical"
                     )
                     raise ValueError(msg)
         return self
+
+    def _require_plain_world(self) -> None:
+        if self.world.truth != ("gp",) or self.world.traffic != ("free",):
+            msg = "points have truth = 'gp' and traffic = 'free' only (they are volatile anyway)"
+            raise ValueError(msg)
+        shown = {"exploration", "networks", "energy"} & set(self.figures)
+        if shown:
+            msg = f"figures: {min(shown)} needs roads, but a place has points"
+            raise ValueError(msg)
 
 
 def read_experiment(path: str | Path) -> Experiment:

@@ -25,8 +25,8 @@ from superarm.navigation import RoadNetwork
 ATTEMPTS = 3
 """How often a run is started whose worker dies."""
 
-Networks: TypeAlias = Mapping[str, RoadNetwork]
-"""Networks by fingerprint."""
+Networks: TypeAlias = Mapping[str, RoadNetwork | None]
+"""Networks by fingerprint; none for points."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Engine(Protocol):
         ...
 
 
-def attempt(spec: RunSpec, network: RoadNetwork) -> Outcome:
+def attempt(spec: RunSpec, network: RoadNetwork | None) -> Outcome:
     """Execute a run; what it raises is its outcome, so that other runs go on."""
     try:
         return execute(spec, network)
@@ -140,10 +140,10 @@ class Processes:
                     worker.kill()
 
 
-_networks: dict[str, RoadNetwork] = {}
+_networks: dict[str, RoadNetwork | None] = {}
 
 
-def _prepare(networks: dict[str, RoadNetwork]) -> None:
+def _prepare(networks: dict[str, RoadNetwork | None]) -> None:
     """Make a worker ready: it leaves Ctrl-C to its parent, and ends when that is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _networks.update(networks)

@@ -3,6 +3,7 @@
 import time
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -11,13 +12,11 @@ from superarm.arms import Arms, Round
 from superarm.arrays import Rows, Vector
 from superarm.beliefs.moving import import_torch
 from superarm.comparison import Timed
-from superarm.experiments.build import make_agent, make_problem
+from superarm.experiments.build import Setting, make_setting
 from superarm.experiments.plan import RunSpec
 from superarm.loop import play
 from superarm.navigation import RoadNetwork
 from superarm.navigation.model import EnergyModel
-from superarm.navigation.problem import NavigationProblem
-from superarm.oracles import Dijkstra, Paths
 
 MODELS_KEPT = 2
 """Priors a worker keeps: each may hold a factor of n x n for drawing truths (288 MB)."""
@@ -42,52 +41,55 @@ class Record:
     cpu_s: float
 
 
-def execute(spec: RunSpec, network: RoadNetwork) -> Record:
-    """Play one run, on one thread; the outcome depends on its arguments alone, times apart."""
+def execute(spec: RunSpec, network: RoadNetwork | None) -> Record:
+    """Play one run, on one thread, on a network or on points.
+
+    The outcome depends on the arguments alone, times apart.
+    """
     if spec.settings.adam_rate:
         import_torch().set_num_threads(1)  # before the clock starts
     begin, begin_cpu = time.perf_counter(), time.process_time()
     with threadpool_limits(1):  # the products are small, and other runs use the other cores
-        model = _model(spec, network)
-        model.graph_kernel.forget()  # times must not depend on what was run before
-        problem = make_problem(spec, model)
-        columns, visits = _played(spec, problem)
+        model = None
+        if network is not None:
+            model = _model(spec, network)
+            model.graph_kernel.forget()  # times must not depend on what was run before
+        setting = make_setting(spec, model)
+        columns, visits = _played(spec, setting)
     return Record(
         columns,
         visits,
-        problem.share_of_negative_costs,
+        setting.share_negative,
         time.perf_counter() - begin,
         time.process_time() - begin_cpu,
     )
 
 
-def _played(spec: RunSpec, problem: NavigationProblem) -> tuple[dict[str, Vector], Rows]:
+def _played(spec: RunSpec, setting: Setting) -> tuple[dict[str, Vector], Rows]:
     times: list[float] = []
-    optimum = _Optimum(problem)
-    visits = np.zeros(problem.network.n_edges, dtype=np.int64)
-    lengths = problem.network.length_m
+    optimum = _Optimum(setting)
+    visits = np.zeros(setting.n_arms, dtype=np.int64)
     rows = []
     rounds = play(
-        problem,
-        Timed(make_agent(spec, problem), times, time.thread_time),
+        setting.world,
+        Timed(setting.agent, times, time.thread_time),
         spec.horizon,
         world=spec.stream("world"),
         mind=spec.stream("mind"),
     )
     for step, _ in rounds:
         visits[step.ids] += 1
-        best, least, best_energy = optimum.of(step.round)
-        regret = (
-            -float(problem.expected_rewards(step.round.arms.take(step.super_arm)).sum()) - least
-        )
+        best, most, best_raw = optimum.of(step.round)
+        played = step.round.arms.take(step.super_arm)
+        regret = most - float(setting.world.expected_rewards(played).sum())
         rows.append(
             (
                 step.t,
                 0.0 if np.array_equal(best, step.super_arm) else regret,
-                problem.route_energy_wh(step.round, step.super_arm),
-                best_energy,
+                setting.raw(step.round, step.super_arm),
+                best_raw,
                 step.super_arm.size,
-                float(lengths[step.ids].sum()),
+                float(setting.lengths_m[step.ids].sum()),
                 int((visits > 0).sum()),
             )
         )
@@ -100,22 +102,22 @@ def _played(spec: RunSpec, problem: NavigationProblem) -> tuple[dict[str, Vector
 
 
 class _Optimum:
-    """The best route of a round, found anew only where the round offers something new."""
+    """The best super arm of a round, found anew only where the round offers something new."""
 
-    def __init__(self, problem: NavigationProblem) -> None:
-        self._problem = problem
-        self._offered: tuple[Arms, Paths] | None = None
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._offered: tuple[Arms, object] | None = None
         self._found: tuple[Rows, float, float] = (np.empty(0, dtype=np.intp), 0.0, 0.0)
 
-    def of(self, available: Round[Paths]) -> tuple[Rows, float, float]:
-        """Return the route, its expected rectified cost and its raw energy."""
+    def of(self, available: Round[Any]) -> tuple[Rows, float, float]:
+        """Return the super arm, its expected reward and its raw energy."""
         known = self._offered
         offered = (available.arms, available.feasible)
         if known is None or known[0] is not offered[0] or known[1] is not offered[1]:
-            expected = self._problem.expected_rewards(available.arms)
-            best = Dijkstra().select(available.feasible, expected)
-            energy = self._problem.route_energy_wh(available, best)
-            self._found = best, -float(expected[best].sum()), energy
+            expected = self._setting.world.expected_rewards(available.arms)
+            best = self._setting.oracle.select(available.feasible, expected)
+            raw = self._setting.raw(available, best)
+            self._found = best, float(expected[best].sum()), raw
             self._offered = offered
         return self._found
 

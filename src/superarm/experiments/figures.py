@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from superarm.arrays import Rows
 from superarm.errors import DataError
 from superarm.experiments.build import width_of
-from superarm.experiments.config import RANDOM_ROUTE
+from superarm.experiments.config import POINTS, RANDOM_ROUTE
 from superarm.experiments.study import Cell, Study
 from superarm.figures import COLOURS, line_styles, plot_regret, tidy
 from superarm.gaussian import rectified_mean
@@ -55,7 +55,7 @@ def _regret(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
             shown = {cell.method: _regret_of(study, cell) for cell in _at(cells, place)}
             repeats |= {regret.repeats for regret in shown.values()}
             plot_regret(axes, shown, styles)
-            axes.set(title=_title(place), xlabel="round t", ylabel="cumulative regret (Wh)")
+            axes.set(title=_title(place), xlabel="round t", ylabel=_regret_label(place))
         _legend(panels)
         _caption(figure, f"{_world_title(study, world)}mean ± 1 standard error", repeats)
         name = "regret" + _world_name(study, world)
@@ -76,7 +76,7 @@ def _beta(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
         mine = [cell for cell in study.cells if cell.network == network]
         last = max(study.column(cell, "t").shape[1] for cell in mine)
         rounds = np.arange(1, last + 1)
-        n_arms = study.store.read_network(network).n_edges
+        n_arms = _n_arms(study, network)
         for name, settings in widths.items():
             width = width_of(settings, n_arms)
             values = [width(int(t)) ** 2 for t in rounds]
@@ -206,7 +206,7 @@ def _time(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
                 axes.plot(
                     seconds, regret.mean, style, color=colour, label=cell.method, linewidth=1.8
                 )
-            axes.set(title=_title(place), xlabel="CPU seconds", ylabel="cumulative regret (Wh)")
+            axes.set(title=_title(place), xlabel="CPU seconds", ylabel=_regret_label(place))
             axes.set(xscale="log", ylim=(0, None))
             tidy(axes)
         _legend(panels)
@@ -268,6 +268,13 @@ _KINDS: dict[str, Callable[[Study, Path], Iterator[tuple[str, bytes]]]] = {
 }
 
 
+def _n_arms(study: Study, network: str) -> int:
+    for place in study.experiment.places:
+        if place.points is not None and place.network == network:
+            return place.points.arms
+    return study.store.read_network(network).n_edges
+
+
 def _regret_of(study: Study, cell: Cell) -> BayesianRegret:
     """Return mean and standard error; a single run has no error, and no band."""
     curves = study.column(cell, "cumulative_regret_wh")
@@ -324,6 +331,10 @@ def _legend(panels: Sequence[Axes]) -> None:
 
 def _title(place: tuple[str, str]) -> str:
     return f"{place[0].capitalize()} {place[1]}"
+
+
+def _regret_label(place: tuple[str, str]) -> str:
+    return "cumulative regret" + ("" if place[0] == POINTS else " (Wh)")
 
 
 def _panels(count: int) -> tuple[Figure, list[Axes]]:

@@ -13,7 +13,14 @@ import numpy as np
 
 from superarm.comparison import stream
 from superarm.errors import DataError
-from superarm.experiments.config import Experiment, MethodSettings, Name, Strict, Traffic
+from superarm.experiments.config import (
+    Experiment,
+    MethodSettings,
+    Name,
+    PointSettings,
+    Strict,
+    Traffic,
+)
 from superarm.navigation.energy import Efficiency
 from superarm.navigation.model import Truth
 
@@ -42,6 +49,7 @@ class RunSpec(Strict):
     settings: MethodSettings
     repeat: int
     horizon: int
+    points: PointSettings | None = None
 
     @property
     def place(self) -> str:
@@ -107,6 +115,7 @@ def expand(
                 settings=experiment.methods[method],
                 repeat=repeat,
                 horizon=place.horizon or experiment.horizon,
+                points=place.points,
             )
             _require_no_clash(runs.setdefault(spec.key.casefold(), spec), spec)
     return list(runs.values())

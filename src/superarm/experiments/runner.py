@@ -1,15 +1,17 @@
 """Run an experiment: read the networks, expand, skip what is finished, store what finishes."""
 
 import errno
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from superarm.errors import DataError, SuperarmError
-from superarm.experiments.build import data_folders, open_place, require_parts, routes_of
-from superarm.experiments.config import Experiment
+from superarm.experiments.build import require_parts
+from superarm.experiments.config import POINT_ROUTE, Experiment
 from superarm.experiments.engines import Engine, Failure, ThisProcess
+from superarm.experiments.places import data_folders, open_place, routes_of
 from superarm.experiments.plan import RunSpec, expand, network_name
 from superarm.experiments.store import Store
 from superarm.navigation import RoadNetwork
@@ -21,7 +23,7 @@ class Plan:
 
     experiment: Experiment
     store: Store
-    networks: dict[str, RoadNetwork]
+    networks: dict[str, RoadNetwork | None]
     runs: list[RunSpec]
     todo: list[RunSpec]
     notes: list[str] = field(default_factory=list)
@@ -68,39 +70,54 @@ def prepare(  # noqa: PLR0913 - what a user may choose
     if different and not replace:
         raise DataError(different[0].told)
     store.open()
-    todo, notes = [], []
+    notes: list[str] = []
     for spec in runs:
-        state = states[spec.key]
-        if isinstance(state, Different):
-            notes.append(f"{spec.key} had {state.what}; {store.set_aside(spec, 'replaced')}")
-        elif isinstance(state, Damaged):
-            aside = store.set_aside(spec, "damaged")
-            notes.append(f"{state.what}; set aside at {aside}, it is run again")
-        if state != "finished":
-            todo.append(spec)
+        _make_room(store, spec, states[spec.key], notes)
+    todo = [spec for spec in runs if states[spec.key] != "finished"]
     copied = {spec.key for spec in todo if any(store.copy(spec, other) for other in others)}
     if others:
         notes.append(f"{len(copied)} runs were copied from {', '.join(map(str, reuse))}")
     store.write_experiment(experiment)
     store.write_plan(runs)
     for name, network in networks.items():
+        if network is None:
+            continue
         store.write_network(network_name(name), network)
         store.write_routes(network_name(name), routes[name])
     left = [spec for spec in todo if spec.key not in copied]
     return Plan(experiment, store, networks, runs, left, notes)
 
 
+def _make_room(store: Store, spec: RunSpec, state: "State", notes: list[str]) -> None:
+    """Move a stored run away that cannot be kept."""
+    if isinstance(state, Different):
+        notes.append(f"{spec.key} had {state.what}; {store.set_aside(spec, 'replaced')}")
+    elif isinstance(state, Damaged):
+        aside = store.set_aside(spec, "damaged")
+        notes.append(f"{state.what}; set aside at {aside}, it is run again")
+
+
 def _expanded(
     experiment: Experiment, beside: Path | None, data: Path | None
-) -> tuple[dict[str, RoadNetwork], dict[str, dict[str, tuple[str, str]]], list[RunSpec]]:
+) -> tuple[dict[str, RoadNetwork | None], dict[str, dict[str, tuple[str, str]]], list[RunSpec]]:
     """Return the networks, their routes and all runs of an experiment."""
     folders = data_folders(data)
-    networks: dict[str, RoadNetwork] = {}
+    networks: dict[str, RoadNetwork | None] = {}
+    fingerprints: dict[str, str] = {}
     routes: dict[str, dict[str, tuple[str, str]]] = {}
     for place in experiment.places:
-        if place.network not in networks:
-            networks[place.network] = open_place(place, beside or Path(), folders)
-        found = routes_of(place, networks[place.network], experiment.seed, folders)
+        if place.points is not None:
+            networks[place.network] = None
+            text = place.points.model_dump_json().encode()
+            fingerprints[place.network] = hashlib.sha256(text).hexdigest()
+            routes[place.network] = {POINT_ROUTE: ("", "")}
+            continue
+        network = networks.get(place.network)
+        if network is None:
+            network = open_place(place, beside or Path(), folders)
+            networks[place.network] = network
+            fingerprints[place.network] = network.fingerprint()
+        found = routes_of(place, network, experiment.seed, folders)
         known = routes.setdefault(place.network, {})
         for name, ends in found.items():
             if known.setdefault(name, ends) != ends:
@@ -112,7 +129,6 @@ def _expanded(
             f"networks are stored by the names of their files, which must differ: {list(networks)}"
         )
         raise DataError(msg)
-    fingerprints = {name: network.fingerprint() for name, network in networks.items()}
     return networks, routes, expand(experiment, fingerprints, routes)
 
 
@@ -207,7 +223,9 @@ def run_plan(
         on_run: called after every run with the run and whether it succeeded.
     """
     tally = Tally(skipped=len(plan.runs) - len(plan.todo))
-    by_print = {network.fingerprint(): network for network in plan.networks.values()}
+    known = {spec.fingerprint: spec for spec in plan.runs}
+    by_name = {network_name(name): network for name, network in plan.networks.items()}
+    by_print = {mark: by_name[spec.network] for mark, spec in known.items()}
     for spec, outcome in engine.run(plan.todo, by_print):
         try:
             if isinstance(outcome, Failure):

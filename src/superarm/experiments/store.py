@@ -44,7 +44,8 @@ STEPS: Mapping[str, str] = {
 """The columns of ``steps.parquet``, one row per round.
 
 Regret is in expected rectified cost; energies are raw, of the route driven and of the route that
-is best in expected rectified cost; ms is the CPU time of the agent (decide and learn)."""
+is best in expected rectified cost; ms is the CPU time of the agent (decide and learn). Where points
+are chosen there is no energy: then regret is in units of reward, and energy is minus the reward."""
 
 _HOST = re.sub(r"[^A-Za-z0-9.-]", "-", platform.node()) or "host"
 _LIBRARIES = ("superarm", "numpy", "scipy", "numba", "pyarrow", "torch")
@@ -165,7 +166,7 @@ class Store:
         """Return where a run belongs."""
         return self.folder / "runs" / spec.key
 
-    def write(self, spec: RunSpec, record: Record, network: RoadNetwork) -> Path:
+    def write(self, spec: RunSpec, record: Record, network: RoadNetwork | None) -> Path:
         """Store a finished run; if another process has stored it meanwhile, keep that one."""
         self._place(spec, lambda folder: self._fill(folder, spec, record, network))
         return self.path(spec)
@@ -196,14 +197,16 @@ class Store:
             msg = f"{self.path(spec)} was stored by another process with other settings meanwhile"
             raise DataError(msg)
 
-    def _fill(self, folder: Path, spec: RunSpec, record: Record, network: RoadNetwork) -> None:
+    def _fill(
+        self, folder: Path, spec: RunSpec, record: Record, network: RoadNetwork | None
+    ) -> None:
         steps = {
             name: np.asarray(record.columns[name]).astype(kind) for name, kind in STEPS.items()
         }
         write_columns(folder / "steps.parquet", steps)
         driven = np.flatnonzero(record.visits)
         visits = {
-            "edge": network.edge_ids[driven].tolist(),
+            "edge": [str(i) for i in (driven if network is None else network.edge_ids[driven])],
             "position": driven.astype(np.int32),
             "visits": record.visits[driven].astype(np.int32),
         }
@@ -213,7 +216,7 @@ class Store:
             "run": spec.model_dump(mode="json", exclude_none=True),
             "versions": versions(),
             "share_of_negative_costs": record.share_negative,
-            "regret": "expected rectified " + spec.settings.rectify,
+            "regret": "reward" if network is None else f"rectified {spec.settings.rectify}",
             "wall_s": record.wall_s,
             "cpu_s": record.cpu_s,
             "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
