@@ -64,7 +64,7 @@ def test_every_experiment_that_needs_data_has_a_twin_that_needs_none() -> None:
         ),
         (
             ("[methods]", '[world]\ntraffic = "congestion"\n[methods]'),
-            "methods.GP-TS.belief = 'exact' cannot be paired with world.traffic = 'congestion'",
+            "methods.GP-TS.belief = 'exact' cannot be paired with traffic = 'congestion'",
         ),
         (
             ("[methods]", '[world]\ntraffic = "congestion"\ntruth = "positive"\n[methods]'),

@@ -204,6 +204,7 @@ class Place(Strict):
         horizon: rounds on these routes, if not the experiment's.
         repeats: worlds on these routes, if not the experiment's.
         points: instead of a network, points to choose from.
+        traffic: the kinds of traffic here, if not the world's.
     """
 
     network: Annotated[str, StringConstraints(min_length=1)] = POINTS
@@ -214,6 +215,7 @@ class Place(Strict):
     city: Annotated[Whole, Field(ge=0)] | None = None
     horizon: Annotated[Whole, Field(ge=1)] | None = None
     repeats: Annotated[Whole, Field(ge=1)] | None = None
+    traffic: OneOrMore[Traffic] | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> "Place":
@@ -260,13 +262,6 @@ class WorldSettings(Strict):
     closed_share: Annotated[Number, Field(ge=0, lt=1)] = 0.05
     efficiency: Efficiency = "paper"
 
-    @model_validator(mode="after")
-    def _fits(self) -> "WorldSettings":
-        if "congestion" in self.traffic and set(self.truth) != {"gp"}:
-            msg = "traffic = 'congestion' needs truth = 'gp'"
-            raise ValueError(msg)
-        return self
-
 
 class Experiment(Strict):
     """A whole study: every method on every route in every world, repeated."""
@@ -298,19 +293,24 @@ class Experiment(Strict):
             raise ValueError(msg)
         if any(place.points is not None for place in self.places):
             self._require_plain_world()
-        if "congestion" in self.world.traffic:
+        kinds = {kind for place in self.places for kind in place.traffic or self.world.traffic}
+        if "congestion" in kinds and set(self.world.truth) != {"gp"}:
+            msg = "traffic = 'congestion' needs truth = 'gp'"
+            raise ValueError(msg)
+        if "congestion" in kinds:
             for name, method in self.methods.items():
                 if method.belief in ("exact", "sparse", "linear", "partition"):
                     msg = (
                         f"methods.{name}.belief = {method.belief!r} cannot be paired with "
-                        "world.traffic = 'congestion', where contexts are new every round; "
+                        "traffic = 'congestion', where contexts are new every round; "
                         "allowed beliefs are gp, streaming, independent, empirical"
                     )
                     raise ValueError(msg)
         return self
 
     def _require_plain_world(self) -> None:
-        if self.world.truth != ("gp",) or self.world.traffic != ("free",):
+        free = all((p.traffic or self.world.traffic) == ("free",) for p in self.places if p.points)
+        if self.world.truth != ("gp",) or not free:
             msg = "points have truth = 'gp' and traffic = 'free' only (they are volatile anyway)"
             raise ValueError(msg)
         shown = {"exploration", "networks", "energy"} & set(self.figures)

@@ -305,15 +305,9 @@ def _world_name(study: Study, world: tuple[str, float, str]) -> str:
 
 
 def _world_title(study: Study, world: tuple[str, float, str]) -> str:
-    settings = study.experiment.world
-    parts = []
-    if len(settings.truth) > 1:
-        parts.append(f"truth: {world[0]}")
-    if len(settings.lengthscale) > 1:
-        parts.append(f"lengthscale {world[1]:g}")
-    if len(settings.traffic) > 1:
-        parts.append(f"traffic: {world[2]}")
-    return "".join(f"{part}; " for part in parts)
+    texts = (f"truth: {world[0]}", f"lengthscale {world[1]:g}", f"traffic: {world[2]}")
+    varies = (len(set(values)) > 1 for values in zip(*_by_world(study), strict=True))
+    return "".join(f"{text}; " for text, told in zip(texts, varies, strict=True) if told)
 
 
 def _legend(panels: Sequence[Axes]) -> None:

@@ -95,7 +95,7 @@ def expand(
         for lengthscale, truth, traffic, repeat, name, method in itertools.product(
             world.lengthscale,
             world.truth,
-            world.traffic,
+            place.traffic or world.traffic,
             range(place.repeats or experiment.repeats),
             names,
             experiment.methods,
