@@ -23,7 +23,6 @@ METHODS: dict[str, dict[str, Any]] = {
     "BI-BUCB": {"belief": "independent", "policy": "bucb"},
     "BI-TS": {"belief": "independent", "policy": "ts"},
     "streaming-TS": {"belief": "streaming", "policy": "ts"},
-    "SVGP-UCB": {"belief": "sparse", "policy": "ucb"},
     "SVGP-TS": {"belief": "sparse", "policy": "ts"},
 }
 
