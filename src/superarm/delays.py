@@ -38,7 +38,7 @@ class DelayedAgent(Generic[P, S]):
 
     def __post_init__(self) -> None:
         """Refuse feedback from the future."""
-        if self.batch < 1 or (isinstance(self.delay, int) and self.delay < 0):
+        if self.batch < 1 or (not callable(self.delay) and self.delay < 0):
             msg = f"batch must be at least 1 and delay not negative: {self.batch}, {self.delay}"
             raise ValueError(msg)
 
@@ -54,7 +54,7 @@ class DelayedAgent(Generic[P, S]):
         self, available: Round[S], super_arm: SuperArm, rewards: Vector
     ) -> "DelayedAgent[P, S]":
         """Return the agent after this round: it has learned from all feedback that is due."""
-        after = self.delay if isinstance(self.delay, int) else self.delay(available.t)
+        after = self.delay(available.t) if callable(self.delay) else self.delay
         if after < 0:
             msg = f"delay({available.t}) = {after}: feedback cannot come from the future"
             raise ValueError(msg)

@@ -50,6 +50,10 @@ def test_misuse_is_told() -> None:
     assert failed.returncode == 1
     assert "omega must exceed 1" in failed.stderr
     assert run("--size", "500").returncode == 1
+    missing = run("--policy", "bucb", "--arms", "3000", "--size", "3")
+    assert "needs omega" in missing.stderr  # at once, not after minutes
+    with pytest.raises(ValueError, match="repeats must be at least 2"):
+        measure(Example(), "ucb", repeats=1)
 
 
 @pytest.mark.parametrize("policy", ["ucb", "bucb", "ts"])

@@ -181,13 +181,27 @@ def test_a_width_of_zero_fails_where_the_lemmas_hold() -> None:
 
 
 def test_indices_exceed_the_truth_by_their_widths(played: tuple[str, Played]) -> None:
-    policy, runs = played
-    if policy == "ts":  # the lemma for Thompson sampling has twice the widths and a constant
-        total, error = mean_and_error((runs.played_gap - 2 * runs.width_sum).sum(axis=1))
-        assert total - 4 * error < math.pi**2 / 6
-    else:
-        gap, error = mean_and_error((runs.played_gap - runs.width_sum).sum(axis=1))
-        assert abs(gap) < 4 * error
+    """For Thompson sampling too: given the history its choice is independent of f.
+
+    That is why the sharp bound needs neither the factor 2 nor the second constant.
+    """
+    _, runs = played
+    gap, error = mean_and_error((runs.played_gap - runs.width_sum).sum(axis=1))
+    assert abs(gap) < 4 * error
+
+
+def test_the_sharp_bound_of_thompson_sampling_is_half_and_holds() -> None:
+    runs = play_many("ts", WIDTHS["ts"])
+    quantities: dict[str, Any] = {
+        "horizon": T,
+        "information_gain": information_gain_bounds(GRAM, NOISE, T * K).upper,
+        "largest_eigenvalue": largest_eigenvalue_bound(GRAM, K).value,
+    }
+    plain = finite_bound("ts", **PROBLEM, **quantities)
+    sharp = finite_bound("ts", **PROBLEM, **quantities, sharp=True)
+    assert_allclose(2 * sharp.total, plain.total)
+    regret, error = mean_and_error(runs.regret.sum(axis=1))
+    assert regret + 4 * error < sharp.total
 
 
 def test_posterior_variances_are_paid_for_by_information(played: tuple[str, Played]) -> None:
@@ -289,13 +303,17 @@ def test_the_infinite_bound_adds_two_grid_terms() -> None:
         "largest_eigenvalue": 2.0,
     }  # fmt: skip
     constants = {"ucb": math.pi**2 / 2, "ts": 2 * math.pi**2 / 3}
+    shared_points = (K - 1) * math.pi**2 / 6
     for policy, constant in constants.items():
-        found = infinite_bound(policy, regularity=known, **shared)  # type: ignore[arg-type]
-        assert_allclose(sum(found.constants.values()), constant)
-        explicit = infinite_bound(policy, regularity=known, **shared, explicit=True)  # type: ignore[arg-type]
+        name: Any = policy
+        printed = infinite_bound(name, regularity=known, **shared, as_printed=True)
+        assert_allclose(sum(printed.constants.values()), constant)
+        found = infinite_bound(name, regularity=known, **shared)
+        assert_allclose(sum(found.constants.values()), constant + shared_points)
+        explicit = infinite_bound(name, regularity=known, **shared, explicit=True)
         assert explicit.total > found.total
     bucb = infinite_bound("bucb", regularity=known, **shared, omega=OMEGA, xi=XI)
-    expected = math.pi**2 / 3 + c_omega(OMEGA) * XI / (XI - OMEGA)
+    expected = math.pi**2 / 3 + K * c_omega(OMEGA) * XI / (XI - OMEGA)
     assert_allclose(sum(bucb.constants.values()), expected)
 
 

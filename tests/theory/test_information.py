@@ -91,6 +91,25 @@ def test_the_maximal_gain_lies_between_greedy_and_both_upper_bounds(
     assert_allclose(bounds.design.sum(), picks)
 
 
+@settings(max_examples=25)
+@given(kernels(), st.integers(1, 4), seeds)
+def test_every_arm_may_have_noise_of_its_own(kernel: Kernel, picks: int, seed: int) -> None:
+    noise = np.random.default_rng(seed).uniform(0.05, 2.0, 6)
+    arms = ARMS.take(np.arange(6))
+    gram = kernel.gram(arms, arms)
+    best = max(
+        information_gain(gram[np.ix_(rows, rows)], noise[list(rows)])
+        for rows in itertools.combinations_with_replacement(range(6), picks)
+    )
+    greedy = greedy_information_gain(gram, noise, picks)
+    bounds = information_gain_bounds(gram, noise, picks)
+    assert greedy.value <= best + 1e-8
+    assert best <= min(greedy.upper, bounds.upper) + 1e-8
+    exact = independent_information_gain(gram.diagonal(), noise, picks)
+    alone = greedy_information_gain(np.diag(gram.diagonal()), noise, picks)
+    assert_allclose(exact, alone.value, rtol=1e-9)
+
+
 @given(kernels(), st.integers(1, 200), finite(0.05, 1.0))
 def test_greedy_picks_have_the_gain_they_claim(kernel: Kernel, picks: int, noise: float) -> None:
     """Across blocks: repeats merge into counts, and each pick was the best at its time."""
@@ -175,5 +194,14 @@ def test_bad_input_is_told() -> None:
         information_gain(np.eye(2), 0.0)
     with pytest.raises(ValueError, match="between 1 and the 2 arms"):
         largest_eigenvalue_bound(np.eye(2), 3)
+    for variances, noise, picks, told in (
+        ([], 1.0, 3, "picks"),
+        ([-1.0], 1.0, 3, "negative"),
+        ([1.0], 1.0, -3, "picks"),
+        ([1.0, 2.0], [1.0, 1.0, 1.0], 3, "noise_variance"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            independent_information_gain(variances, noise, picks)
+    assert not largest_eigenvalue_bound(np.eye(300), 299).exact  # not 7 GiB of subsets
     with pytest.raises(ValueError, match="picks"):
         greedy_information_gain(RBF(1.0).gram(ARMS, ARMS), 0.1, -1)

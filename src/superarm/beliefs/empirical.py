@@ -24,18 +24,30 @@ class EmpiricalMeans:
     Args:
         n_arms: how many arms.
         highest: the largest reward an arm can have on average; one number or shape (n,).
-        scale: the range of rewards (1 for rewards in [0, 1]).
+        scale: the range of rewards (1 for rewards in [0, 1]); for Gaussian noise twice its standard
+            deviation, which has the same tails.
+        noise_std: of one reward; half of the scale if none is given.
     """
 
     universe: Universe
     highest: Vector
     scale: float
+    noise_std: float
     counts: Vector
     sums: Vector
 
-    def __init__(self, n_arms: int, highest: ArrayLike = 1.0, scale: float = 1.0) -> None:
+    def __init__(
+        self,
+        n_arms: int,
+        highest: ArrayLike = 1.0,
+        scale: float = 1.0,
+        noise_std: float | None = None,
+    ) -> None:
         """Check the parts; nothing has been seen yet."""
+        noise = scale / 2 if noise_std is None else noise_std
         require_positive("scale", scale)
+        require_positive("noise_std", noise)
+        object.__setattr__(self, "noise_std", float(noise))
         object.__setattr__(self, "universe", Universe(Arms(np.arange(n_arms))))
         object.__setattr__(self, "highest", as_per_arm("highest", highest, n_arms))
         object.__setattr__(self, "scale", float(scale))
@@ -49,7 +61,7 @@ class EmpiricalMeans:
         seen = np.maximum(counts, 1.0)
         mean = np.where(counts > 0, self.sums[where] / seen, self.highest[where])
         std = np.where(counts > 0, self.scale / np.sqrt(seen), 0.0)
-        return Marginals(mean, std, np.full(where.size, self.scale))
+        return Marginals(mean, std, np.full(where.size, self.noise_std))
 
     def condition(self, arms: Arms, rewards: Vector) -> "EmpiricalMeans":
         """Return the averages after one reward per arm."""

@@ -1,5 +1,6 @@
 r"""Adaptive discretisation of contexts: the tree of ACC-UCB (Nika et al. 2020)."""
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -11,7 +12,8 @@ from superarm.arrays import Matrix, Rows, Vector, as_vector, frozen, require_pos
 from superarm.gaussian import Marginals
 from superarm.values import changed
 
-CHILDREN = 2
+MOST_FEATURES = 10
+"""A cell has two to this power children at most."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -24,10 +26,11 @@ class AdaptivePartition:
 
     .. math::
         \min\{\bar y + c,\; \bar y_p + c_p + v_1 \rho^{h-1}\} + v_1 \rho^h
-        + 2 \tfrac{v_1}{v_2} v_1 \rho^h,
+        + N \tfrac{v_1}{v_2} v_1 \rho^h, \qquad N = 2^d,
 
-    p its parent cell. A cell is halved, across its longest side, when
-    :math:`c \le v_1 \rho^h`. The index is the "mean" of the posterior, with no deviation: play it
+    p its parent cell. A cell is halved across every side, into N, when :math:`c \le v_1 \rho^h`, so
+    that diameters shrink by :math:`\rho = 1/2`. The index is the "mean" of the posterior, with no
+    deviation: play it
     with `superarm.policies.Greedy`.
 
     Args:
@@ -35,9 +38,10 @@ class AdaptivePartition:
         high: its upper corner.
         horizon: T.
         diameter: v_1, how much rewards can differ within the whole box.
-        inner: v_2, the radius that a cell is sure to hold, in the same unit.
-        shrink: rho, by which factor diameters shrink with depth.
-        scale: s, the range of rewards.
+        inner: v_2, the radius of a ball that the box is sure to hold, in the same unit; at most
+            half of the diameter, which divided by the root of d is the default.
+        scale: s, the range of rewards; for Gaussian noise twice its standard deviation.
+        noise_std: of one reward; half of the scale if none is given.
     """
 
     low: Vector
@@ -45,8 +49,8 @@ class AdaptivePartition:
     horizon: int
     diameter: float
     inner: float
-    shrink: float
     scale: float
+    noise_std: float
     boxes: Matrix
     depth: Rows
     parent: Rows
@@ -61,9 +65,9 @@ class AdaptivePartition:
         horizon: int,
         *,
         diameter: float = 1.0,
-        inner: float = 1.0,
-        shrink: float = 0.5,
+        inner: float | None = None,
         scale: float = 1.0,
+        noise_std: float | None = None,
     ) -> None:
         """Check the box; it is one cell."""
         corner = as_vector("low", np.atleast_1d(low))
@@ -71,14 +75,21 @@ class AdaptivePartition:
         if corner.size == 0 or not (corner < other).all():
             msg = f"low must lie below high in every feature, got {corner} and {other}"
             raise ValueError(msg)
-        for name, value in (("diameter", diameter), ("inner", inner), ("scale", scale)):
+        ball = diameter / 2 / math.sqrt(corner.size) if inner is None else inner
+        noise = scale / 2 if noise_std is None else noise_std
+        for name, value in (
+            ("diameter", diameter), ("inner", ball), ("scale", scale), ("noise_std", noise),
+        ):  # fmt: skip
             require_positive(name, value)
-        if not 0 < shrink < 1 or horizon < 1:
-            msg = f"shrink must lie in (0, 1) and horizon be at least 1: {shrink}, {horizon}"
+        if corner.size > MOST_FEATURES or horizon < 1 or ball > diameter / 2:
+            msg = (
+                f"there must be at most {MOST_FEATURES} features, a round to play, and inner at "
+                f"most half the diameter: {corner.size}, {horizon}, {ball} and {diameter}"
+            )
             raise ValueError(msg)
         parts = {
             "low": corner, "high": other, "horizon": horizon, "diameter": float(diameter),
-            "inner": float(inner), "shrink": float(shrink), "scale": float(scale),
+            "inner": float(ball), "scale": float(scale), "noise_std": float(noise),
             "boxes": np.concatenate([corner, other])[None, :],
             "depth": np.zeros(1, dtype=np.intp), "parent": np.zeros(1, dtype=np.intp) - 1,
             "leaf": np.ones(1, dtype=np.intp), "counts": np.zeros(1), "sums": np.zeros(1),
@@ -89,7 +100,7 @@ class AdaptivePartition:
     def posterior(self, arms: Arms) -> Marginals:
         """Return the index of every arm as its mean."""
         index = self._indices()[self.cells(arms)]
-        return Marginals(index, np.zeros(index.size), np.full(index.size, self.scale))
+        return Marginals(index, np.zeros(index.size), np.full(index.size, self.noise_std))
 
     def condition(self, arms: Arms, rewards: Vector) -> "AdaptivePartition":
         """Return the partition after one reward per arm; cells that are known are halved."""
@@ -125,32 +136,33 @@ class AdaptivePartition:
         counts = np.maximum(self.counts, 1e-300)
         confidence = self.scale * np.sqrt(2 * math.log(max(self.horizon, 2)) / counts)
         upper = np.where(self.counts > 0, self.sums / counts + confidence, np.inf)
-        size = self.diameter * self.shrink ** self.depth.astype(np.float64)
+        size = self.diameter * 0.5 ** self.depth.astype(np.float64)
         by_parent = np.where(self.parent >= 0, upper[self.parent] + size[self.parent], np.inf)
         best = np.minimum(upper, by_parent)
         # nothing is known of the whole box: all its arms are alike
         best = np.where(np.isfinite(best), best, 0.0)
-        return best + size + CHILDREN * self.diameter / self.inner * size
+        index: Vector = best + size + 2**self.low.size * self.diameter / self.inner * size
+        return index
 
     def _halved(self, cell: int) -> "AdaptivePartition":
         size = self.low.size
-        radius = self.diameter * self.shrink ** float(self.depth[cell])
+        radius = self.diameter * 0.5 ** float(self.depth[cell])
         confidence = self.scale * math.sqrt(2 * math.log(max(self.horizon, 2)) / self.counts[cell])
         if confidence > radius:
             return self
-        box = self.boxes[cell]
-        side = int(np.argmax((box[size:] - box[:size]) / (self.high - self.low)))
-        middle = (box[side] + box[size + side]) / 2
-        lower, upper = box.copy(), box.copy()
-        lower[size + side], upper[side] = middle, middle
+        low, high = self.boxes[cell, :size], self.boxes[cell, size:]
+        middle = (low + high) / 2
+        upper = np.array(list(itertools.product((False, True), repeat=size)))
+        children = np.hstack([np.where(upper, middle, low), np.where(upper, high, middle)])
+        count = children.shape[0]
         leaf = self.leaf.copy()
         leaf[cell] = 0
         return changed(
             self,
-            boxes=frozen(np.vstack([self.boxes, lower, upper])),
-            depth=frozen(np.append(self.depth, [self.depth[cell] + 1] * CHILDREN)),
-            parent=frozen(np.append(self.parent, [cell] * CHILDREN)),
-            leaf=frozen(np.append(leaf, [1] * CHILDREN)),
-            counts=frozen(np.append(self.counts, [0.0] * CHILDREN)),
-            sums=frozen(np.append(self.sums, [0.0] * CHILDREN)),
+            boxes=frozen(np.vstack([self.boxes, children])),
+            depth=frozen(np.append(self.depth, [self.depth[cell] + 1] * count)),
+            parent=frozen(np.append(self.parent, [cell] * count)),
+            leaf=frozen(np.append(leaf, [1] * count)),
+            counts=frozen(np.append(self.counts, np.zeros(count))),
+            sums=frozen(np.append(self.sums, np.zeros(count))),
         )

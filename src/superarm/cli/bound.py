@@ -77,6 +77,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a problem and an algorithm
             "lambda*_K from": known.eigenvalue.how,
         }
         if figure is not None:
+            figure.parent.mkdir(parents=True, exist_ok=True)
             measured = measure(example, policy, repeats=repeats, omega=omega, xi=xi)
             draw_bound(measured.result.regret, measured.curve.mean, found.total, figure)
             facts["measured regret"] = float(measured.result.regret.mean[-1])

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+from scipy.stats import poisson
 
 from superarm.agent import Agent
 from superarm.arms import Arms, Round, SuperArm
@@ -89,7 +90,7 @@ class Prior:
         highest: the largest mean reward that is possible, for beliefs without a prior.
         spread: by how much mean rewards differ over the universe.
         size: K, about how many arms a super arm has.
-        offered: about how many arms a round offers.
+        offered: the most arms a round offers (but for one case in ten million).
         gp: the exact belief, if it exists already.
     """
 
@@ -137,7 +138,7 @@ def _navigation(spec: RunSpec, model: EnergyModel) -> Setting:
         kernel=problem.kernel,
         mean=-cost,
         noise_variance=problem.noise_std_wh**2,
-        highest=0.0,  # rectified costs are not negative
+        highest=_highest(-cost, model.gp.prior_variance),
         spread=float(np.ptp(cost)),
         size=int(Dijkstra().select(problem.routes, -np.maximum(cost, 0.0)).size),
         offered=len(everything),
@@ -177,10 +178,10 @@ def _points(spec: RunSpec) -> Setting:
         kernel=kernel,
         mean=np.zeros(given.arms),
         noise_variance=given.noise_variance,
-        highest=3.0,  # three standard deviations of the prior
+        highest=_highest(np.zeros(given.arms), kernel.diagonal(arms)),
         spread=2.0,
         size=given.chosen,
-        offered=given.offered,
+        offered=min(given.arms, int(poisson.ppf(1 - 1e-7, given.offered))),
     )
     agent = Agent(_belief(spec, prior), _policy(spec.settings, prior), TopK())
     return Setting(
@@ -223,23 +224,48 @@ def _belief(  # noqa: PLR0911 - one answer per name
         case "linear":
             return FiniteGP.from_kernel(prior.arms, _linear(prior), noise, prior.mean)
         case "empirical":
-            return EmpiricalMeans(len(prior.arms), prior.highest, float(np.sqrt(noise)))
+            spread = float(np.sqrt(noise))
+            return EmpiricalMeans(len(prior.arms), prior.highest, 2 * spread, spread)
         case "partition":
             low, high = prior.arms.contexts.min(axis=0), prior.arms.contexts.max(axis=0)
-            scale = {"diameter": prior.spread, "inner": prior.spread}
             spread = float(np.sqrt(noise))
-            return AdaptivePartition(low, high + 1e-9, spec.horizon, scale=spread, **scale)
+            return AdaptivePartition(
+                low, high + 1e-9, spec.horizon, diameter=prior.spread, scale=2 * spread,
+                noise_std=spread,
+            )  # fmt: skip
         case _:
             if prior.gp is not None:
                 return prior.gp
             return FiniteGP.from_kernel(prior.arms, prior.kernel, noise, prior.mean)
 
 
+def _highest(mean: Vector, variance: Vector) -> float:
+    """Return a reward that no arm has, but for three standard deviations of the prior."""
+    return float((mean + 3 * np.sqrt(variance)).max())
+
+
 def _linear(prior: Prior) -> Kernel:
     """Return a linear kernel with the variance of the prior's, half of it a common level."""
     variance = float(prior.kernel.diagonal(prior.arms).mean())
-    lengths = float((prior.arms.contexts**2).sum(axis=1).mean())
-    return Linear(variance / 2 / lengths) + Constant(variance / 2)
+    return Linear(_weight_variance(prior)) + Constant(variance / 2)
+
+
+def _weight_variance(prior: Prior) -> float:
+    variance = float(prior.kernel.diagonal(prior.arms).mean())
+    return variance / 2 / float((prior.arms.contexts**2).sum(axis=1).mean())
+
+
+def _ridge(prior: Prior) -> RidgeWidth:
+    """Return the width of C2UCB for the linear belief above."""
+    regularisation = prior.noise_variance / _weight_variance(prior)
+    dimension = prior.arms.n_features + 1  # and the level
+    return RidgeWidth(
+        dimension,
+        prior.size,
+        regularisation=regularisation,
+        norm=float(np.sqrt(dimension / regularisation)),
+        context_norm=float(np.sqrt(1 + (prior.arms.contexts**2).sum(axis=1).max())),
+    )
 
 
 def _policy(  # noqa: PLR0911 - one answer per name
@@ -259,7 +285,7 @@ def _policy(  # noqa: PLR0911 - one answer per name
         case "count":
             return Clipped(UpperConfidenceBound(CountWidth()), prior.highest)
         case "ridge":
-            width: Width = RidgeWidth(prior.arms.n_features + 1, prior.size)
+            width: Width = _ridge(prior)
         case "oclok":
             width = ClockWidth(prior.offered)
         case _:

@@ -28,11 +28,13 @@ class Linear(Kernel):
 
     def gram(self, left: Arms, right: Arms) -> Matrix:
         """Return inner products of contexts."""
+        self._require_contexts(left)
         products: Matrix = self.variance * (left.contexts @ right.contexts.T)
         return products
 
     def diagonal(self, arms: Arms) -> Vector:
         """Return squared lengths of contexts."""
+        self._require_contexts(arms)
         squares: Vector = self.variance * np.einsum("ij,ij->i", arms.contexts, arms.contexts)
         return squares
 
@@ -45,3 +47,8 @@ class Linear(Kernel):
         weights = math.sqrt(self.variance) * rng.standard_normal(arms.n_features)
         values: Vector = arms.contexts @ weights
         return values
+
+    def _require_contexts(self, arms: Arms) -> None:
+        if arms.n_features == 0:
+            msg = "Linear compares contexts, but the arms carry none"
+            raise ValueError(msg)

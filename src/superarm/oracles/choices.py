@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 from superarm.arms import SuperArm
 from superarm.arrays import Rows, Vector, as_rows
 from superarm.errors import CapacityError
-from superarm.oracles.checks import distinct_rows, fitting
+from superarm.oracles.checks import as_size, distinct_rows, fitting
 
 TABLE_LIMIT = 200_000_000
-"""The most cells (options x budget) a table may have."""
+"""The most cells (groups x budget) a table may have."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -39,12 +39,13 @@ class Choices:
         if members.size != prices.size:
             msg = f"{members.size} groups and {prices.size} costs: give one of each per row"
             raise ValueError(msg)
-        if budget < 0 or (prices < 0).any():
+        limit = as_size("budget", budget)
+        if limit < 0 or (prices < 0).any():
             msg = "costs and budget must not be negative"
             raise ValueError(msg)
         object.__setattr__(self, "groups", members)
         object.__setattr__(self, "costs", prices)
-        object.__setattr__(self, "budget", int(budget))
+        object.__setattr__(self, "budget", limit)
 
     @property
     def n_arms(self) -> int:
@@ -79,7 +80,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class ChoiceTable:
-    """The best set, exactly, by a table over budgets: O(n budget) time and memory."""
+    """The best set, exactly, by a table over budgets: O(n budget) time, O(groups budget) memory."""
 
     def select(self, feasible: Choices, indices: Vector) -> SuperArm:
         """Return the rows, by group."""

@@ -48,8 +48,10 @@ class MaximumImprovement:
     .. math:: U_t(a) = \mu_{t-1}(a) + \xi_t\, \sigma_{t-1}(a), \qquad
               \xi_t = \min_a \frac{g_t^* - \mu_{t-1}(a)}{\sigma_{t-1}(a)},
 
-    which is the index here, so that it can be summed over super arms. A width below zero, which no
-    arm being uncertain enough can cause, counts as zero.
+    which is the index here, so that it can be summed over super arms. The width may be negative,
+    where no arm is likely to reach the draw's maximum by being uncertain. For super arms
+    :math:`g_t^*` is still the best *single* arm on offer: where the best arms of all are of no use
+    together (a path does not pass them) the width says little.
     """
 
     def indices(self, t: int, posterior: JointPosterior, rng: np.random.Generator) -> Vector:
@@ -61,7 +63,7 @@ class MaximumImprovement:
         if not known.any():
             return posterior.mean
         width = float(((best - posterior.mean[known]) / std[known]).min())
-        return posterior.mean + max(width, 0.0) * std
+        return posterior.mean + width * std
 
 
 @dataclass(frozen=True)

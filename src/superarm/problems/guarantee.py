@@ -4,7 +4,6 @@ The problem: n points in the unit cube, of which about a share is on offer each 
 chosen; their rewards are a Gaussian process with a stationary kernel of variance one.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -31,12 +30,13 @@ from superarm.theory import (
     GainBounds,
     GainSoFar,
     UCBWidth,
+    Width,
     bound_curve,
     finite_bound,
     information_gain_bounds,
     largest_eigenvalue_bound,
 )
-from superarm.theory.bounds import Policy
+from superarm.theory.bounds import Policy, exponents_of
 
 KernelName = Literal["rbf", "matern12", "matern32", "matern52"]
 MOST_ARMS = 6000
@@ -115,6 +115,7 @@ def guarantee(
     example: Example, policy: Policy, *, omega: float | None = None, xi: float | None = None
 ) -> Guarantee:
     """Evaluate Theorem 1 for an example, with certified upper bounds of what it needs."""
+    exponents_of(policy, omega, xi)  # says at once what is missing
     gram = example.gram()
     picks = example.horizon * example.super_arm_size
     gain = information_gain_bounds(gram, example.noise_variance, picks)
@@ -151,9 +152,13 @@ def measure(  # noqa: PLR0913 - an example, an algorithm, and how often
     on_run: Callable[[str, int], None] | None = None,
 ) -> Measured:
     """Play an example with the algorithm that the bound speaks of."""
+    exponents = exponents_of(policy, omega, xi)
+    if repeats < 2:  # noqa: PLR2004 - a spread needs two
+        msg = f"repeats must be at least 2, got {repeats}"
+        raise ValueError(msg)
     arms, kernel, noise = example.arms, example.covariance, example.noise_variance
     prior = FiniteGP.from_kernel(arms, kernel, noise)
-    agent = _agent(prior, policy, example.n_arms, omega, xi)
+    agent = _agent(prior, policy, example.n_arms, exponents)
     gains = np.zeros((repeats, example.horizon))
     # the belief before a round, from which the information of its rewards is computed
     before: dict[int, tuple[FiniteGP, GainSoFar]] = {}
@@ -199,12 +204,10 @@ def measure(  # noqa: PLR0913 - an example, an algorithm, and how often
     return Measured(results[policy], curve)
 
 
-def _agent(
-    belief: FiniteGP, policy: Policy, n_arms: int, omega: float | None, xi: float | None
-) -> Agent:  # type: ignore[type-arg]  # its posterior is no one's business here
+def _agent(belief: FiniteGP, policy: Policy, n_arms: int, exponents: tuple[float, float]) -> Agent:  # type: ignore[type-arg]  # its posterior is no one's business here
     if policy == "ts":
         return Agent(belief, JointThompson(), TopK())
-    if policy == "ucb":
-        return Agent(belief, UpperConfidenceBound(UCBWidth(n_arms)), TopK())
-    width = BayesUCBWidth(n_arms, omega=omega or math.nan, xi=xi or math.nan)
+    width: Width = UCBWidth(n_arms)
+    if policy == "bucb":
+        width = BayesUCBWidth(n_arms, *exponents)
     return Agent(belief, UpperConfidenceBound(width), TopK())

@@ -90,6 +90,7 @@ def finite_bound(  # noqa: PLR0913 - the quantities of Theorem 1
     omega: float | None = None,
     xi: float | None = None,
     largest_variance: float = 1.0,
+    sharp: bool = False,
 ) -> Bound:
     r"""Evaluate Theorem 1, for finitely many arms.
 
@@ -109,12 +110,15 @@ def finite_bound(  # noqa: PLR0913 - the quantities of Theorem 1
         omega: of GP-BayesUCB, above 1.
         xi: of GP-BayesUCB.
         largest_variance: of the prior; constants scale with its root.
+        sharp: leave out what the proof for GP-TS does not need: given the history, the sampled
+            super arm is independent of f, so that :math:`E[U(a_t) - f(a_t)] = E[\sqrt{\beta_t}
+            \sigma(a_t)]` as for GP-UCB, and :math:`\frac{\pi^2}{6} + R` is a bound.
     """
     _require_problem(super_arm_size, horizon, noise_variance, information_gain, largest_eigenvalue)
     if super_arm_size > n_arms:
         msg = f"super_arm_size = {super_arm_size} exceeds the {n_arms} arms"
         raise ValueError(msg)
-    exponents = _exponents(policy, omega, xi)
+    exponents = exponents_of(policy, omega, xi)
     if policy == "bucb":
         width = BayesUCBWidth(n_arms, *exponents)(horizon)
     else:
@@ -127,8 +131,9 @@ def finite_bound(  # noqa: PLR0913 - the quantities of Theorem 1
         k=super_arm_size,
         constant=2 * (largest_eigenvalue + noise_variance),
         gain=information_gain,
-        constants=_confidence_terms(policy, horizon, exponents, scale),
+        constants=_confidence_terms(policy, horizon, exponents, scale, sharp=sharp),
         exponents=exponents,
+        sharp=sharp,
     )
 
 
@@ -145,11 +150,18 @@ def infinite_bound(  # noqa: PLR0913 - the quantities of Theorem 2
     xi: float | None = None,
     largest_variance: float = 1.0,
     explicit: bool = False,
+    sharp: bool = False,
+    as_printed: bool = False,
 ) -> Bound:
     r"""Evaluate Theorem 2, for infinitely many arms.
 
     As Theorem 1, with :math:`\beta_T` of the grid, and :math:`\frac{\pi^2}{6}` twice more: once for
     the means of the grid, once for the indices.
+
+    Arms on offer may be so close that several of the best super arm share one point of the grid.
+    Each then counts in the union bound over the grid, up to K times, which the printed proof
+    overlooks: the term of confidence is multiplied by K ("shared points" below), unless the theorem
+    is asked for as printed.
 
     Args:
         policy: ``"ucb"``, ``"bucb"`` or ``"ts"`` (joint).
@@ -163,9 +175,11 @@ def infinite_bound(  # noqa: PLR0913 - the quantities of Theorem 2
         xi: of GP-BayesUCB.
         largest_variance: of the prior; the constants of confidence scale with its root.
         explicit: use the paper's explicit grid size (corrected) instead of the smallest one.
+        sharp: see `finite_bound`.
+        as_printed: leave the term for shared points out.
     """
     _require_problem(super_arm_size, horizon, noise_variance, information_gain, largest_eigenvalue)
-    exponents = _exponents(policy, omega, xi)
+    exponents = exponents_of(policy, omega, xi)
     noise_std = math.sqrt(noise_variance)
     if policy == "bucb":
         beta = (
@@ -178,6 +192,11 @@ def infinite_bound(  # noqa: PLR0913 - the quantities of Theorem 2
         beta = InfiniteUCBWidth(regularity, super_arm_size, noise_std, explicit)(horizon) ** 2
     sixth = math.pi**2 / 6
     grid = {"grid, means": sixth, "grid, indices": sixth}
+    scale = _scale(largest_variance)
+    terms = _confidence_terms(policy, horizon, exponents, scale, sharp=sharp)
+    if not as_printed:
+        first = next(iter(terms.values()))
+        terms["confidence, shared points"] = (super_arm_size - 1) * first
     return _bound(
         policy,
         horizon=horizon,
@@ -185,8 +204,9 @@ def infinite_bound(  # noqa: PLR0913 - the quantities of Theorem 2
         k=super_arm_size,
         constant=2 * (largest_eigenvalue + noise_variance),
         gain=information_gain,
-        constants=_confidence_terms(policy, horizon, exponents, _scale(largest_variance)) | grid,
+        constants=terms | grid,
         exponents=exponents,
+        sharp=sharp,
     )
 
 
@@ -268,20 +288,21 @@ def _bound(  # noqa: PLR0913 - the parts of a bound
     gain: float,
     constants: dict[str, float],
     exponents: tuple[float, float],
+    sharp: bool,
 ) -> Bound:
     root = math.sqrt(constant * horizon * k * beta * gain)
     case: Case = "theorem"
     if policy == "bucb" and exponents[1] <= exponents[0]:
         case = "lemma, logarithmic" if exponents[1] == exponents[0] else "lemma, sublinear"
-    factor = 2.0 if policy == "ts" else 1.0
+    factor = 2.0 if policy == "ts" and not sharp else 1.0
     return Bound(policy, case, horizon, beta, constant, factor * root, constants)
 
 
 def _confidence_terms(
-    policy: Policy, horizon: int, exponents: tuple[float, float], scale: float
+    policy: Policy, horizon: int, exponents: tuple[float, float], scale: float, *, sharp: bool
 ) -> dict[str, float]:
     sixth = scale * math.pi**2 / 6
-    if policy == "ucb":
+    if policy == "ucb" or (policy == "ts" and sharp):
         return {"confidence": sixth}
     if policy == "ts":
         return {"confidence, upper": sixth, "confidence, lower": sixth}
@@ -295,7 +316,8 @@ def _confidence_terms(
     return {"confidence": scale * c_omega(omega) * total}
 
 
-def _exponents(policy: Policy, omega: float | None, xi: float | None) -> tuple[float, float]:
+def exponents_of(policy: Policy, omega: float | None, xi: float | None) -> tuple[float, float]:
+    """Return omega and xi, or say which condition of the bound fails."""
     if policy not in get_args(Policy):
         msg = f"policy must be one of {get_args(Policy)}, got {policy!r}"
         raise ValueError(msg)

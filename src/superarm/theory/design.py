@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cholesky, solve_triangular
 
-from superarm.arrays import Matrix, Vector, require_positive
-from superarm.theory.information import checked_gram, greedy_information_gain
+from superarm.arrays import Matrix, Vector
+from superarm.theory.information import checked_gram, greedy_information_gain, noise_of
 
 TOLERANCE = 0.01
 """How small the gap must be, relative to the bound, for the search to stop."""
@@ -67,8 +67,7 @@ def information_gain_bounds(
         most_steps: or after so many steps; the bound is valid whenever it stops.
     """
     matrix = checked_gram(gram)
-    noise = np.broadcast_to(np.asarray(noise_variance, dtype=np.float64), matrix.shape[:1])
-    require_positive("noise_variance", noise)
+    noise = noise_of(noise_variance, matrix.shape[0])
     greedy = greedy_information_gain(matrix, noise, picks)
     if picks == 0:
         return GainBounds(0.0, 0.0, np.zeros(matrix.shape[0]))

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from scipy.optimize import brentq
+from scipy.special import erfcx
 
 from superarm.arrays import require_positive
 from superarm.gaussian import upper_quantile_width
@@ -37,6 +38,10 @@ class GridWidth(Protocol):
         """Return log beta_t, -inf where beta_t is not positive."""
         ...
 
+    def slope(self, t: int, log_size: float, dimension: int, /) -> float:
+        """Return d log beta_t / d log tau, which falls from infinity as tau grows."""
+        ...
+
     def log_factor(self, t: int, dimension: int, /) -> float:
         """Return log c with beta_t <= 2 c tau^(1/e) for all tau >= 1."""
         ...
@@ -50,6 +55,10 @@ class UCBGrid:
         """Return log beta_t."""
         half = dimension * log_size + 2 * math.log(t) - _HALF_LOG_TWO_PI
         return math.log(2 * half) if half > 0 else -math.inf
+
+    def slope(self, t: int, log_size: float, dimension: int) -> float:
+        """Return 2 d / beta_t."""
+        return 2 * dimension / math.exp(self.log_beta(t, log_size, dimension))
 
     def log_factor(self, t: int, dimension: int) -> float:
         """Return log(d + max(0, log(t^2 / sqrt(2 pi))))."""
@@ -78,6 +87,12 @@ class BayesUCBGrid:
             return -math.inf
         width = upper_quantile_width(level)
         return 2 * math.log(width) if width > 0 else -math.inf
+
+    def slope(self, t: int, log_size: float, dimension: int) -> float:
+        """Return 2 d omega m(w) / w for the width w and Mills' ratio m."""
+        width = math.exp(self.log_beta(t, log_size, dimension) / 2)
+        mills = math.sqrt(math.pi / 2) * float(erfcx(width / math.sqrt(2)))
+        return 2 * dimension * self.omega * mills / width
 
     def log_factor(self, t: int, dimension: int) -> float:
         """Return log(d omega + max(0, log(t^xi / sqrt(2 pi)^omega)))."""
@@ -178,10 +193,12 @@ class Grid:
         def excess(log_size: float) -> float:
             return power * log_size - width.log_beta(t, log_size, d) - right
 
-        step = 1e-6
         low = start
-        while excess(low + step) < excess(low):  # still falling: the least value lies further on
-            low += max(step, 0.01)
+        if width.slope(t, low, d) > power:  # still falling: the least value lies further on
+            high = low + 1.0
+            while width.slope(t, high, d) > power:
+                high = low + 2 * (high - low)
+            low = float(brentq(lambda x: width.slope(t, x, d) - power, low, high, xtol=1e-12))
         if excess(low) >= 0:
             return start
         high = low + 1.0

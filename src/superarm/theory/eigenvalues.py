@@ -17,7 +17,12 @@ from numpy.typing import ArrayLike
 from superarm.theory.information import checked_gram
 
 MOST_SUBSETS = 200_000
-"""Up to this many subsets are looked at one by one."""
+"""Up to this many subsets are looked at one by one, if their matrices are small."""
+
+MOST_WORK = 1e9
+"""And up to this many operations: subsets times the cube of their size."""
+
+_CHUNK_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,8 @@ def largest_eigenvalue_bound(gram: ArrayLike, super_arm_size: int) -> Eigenvalue
     if not 1 <= super_arm_size <= size:
         msg = f"super_arm_size must lie between 1 and the {size} arms, got {super_arm_size}"
         raise ValueError(msg)
-    if math.comb(size, super_arm_size) <= MOST_SUBSETS:
+    subsets = math.comb(size, super_arm_size)
+    if subsets <= MOST_SUBSETS and subsets * super_arm_size**3 <= MOST_WORK:
         return EigenvalueBound(_enumerated(matrix, super_arm_size), "enumeration")
     beside = np.abs(matrix)
     np.fill_diagonal(beside, 0.0)
@@ -72,7 +78,8 @@ def largest_eigenvalue_bound(gram: ArrayLike, super_arm_size: int) -> Eigenvalue
 def _enumerated(matrix: "np.ndarray[tuple[int, int], np.dtype[np.float64]]", size: int) -> float:
     best = 0.0
     subsets = itertools.combinations(range(matrix.shape[0]), size)
-    while chunk := list(itertools.islice(subsets, 4096)):
+    most = max(1, _CHUNK_BYTES // (8 * size**2))
+    while chunk := list(itertools.islice(subsets, most)):
         rows = np.array(chunk)
         blocks = matrix[rows[:, :, None], rows[:, None, :]]
         best = max(best, float(np.linalg.eigvalsh(blocks)[:, -1].max()))

@@ -14,7 +14,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgError, cholesky
 
-from superarm.arrays import Matrix, Rows, Vector, as_matrix, as_vector, require_positive
+from superarm.arrays import (
+    Matrix,
+    Rows,
+    Vector,
+    as_matrix,
+    as_per_arm,
+    as_vector,
+    require_positive,
+)
 from superarm.errors import CapacityError
 
 GREEDY_SHARE = 1 - 1 / math.e
@@ -39,8 +47,7 @@ def information_gain(gram: ArrayLike, noise_variance: ArrayLike) -> float:
     0.693
     """
     matrix = checked_gram(gram)
-    noise = np.broadcast_to(np.asarray(noise_variance, dtype=np.float64), matrix.shape[:1])
-    require_positive("noise_variance", noise)
+    noise = noise_of(noise_variance, matrix.shape[0])
     scale = 1 / np.sqrt(noise)
     inner = np.eye(matrix.shape[0]) + scale[:, None] * matrix * scale
     return float(np.log(cholesky(inner, lower=True).diagonal()).sum())
@@ -138,11 +145,8 @@ def greedy_information_gain(gram: ArrayLike, noise_variance: ArrayLike, picks: i
     if size > LARGEST_GRAM:
         msg = f"{size} arms were given; picks are made among at most {LARGEST_GRAM}"
         raise CapacityError(msg)
-    noise = np.broadcast_to(np.asarray(noise_variance, dtype=np.float64), (size,))
-    require_positive("noise_variance", noise)
-    if picks < 0 or (picks and not size):
-        msg = f"picks must not be negative, and need arms: got {picks} among {size}"
-        raise ValueError(msg)
+    noise = noise_of(noise_variance, size)
+    _require_picks(picks, size)
     variance = posterior.diagonal().copy()
     pending = np.empty((_BLOCK, size))  # what the block of n x n does not know yet
     waiting = 0
@@ -172,9 +176,11 @@ def independent_information_gain(
     The sum is separable and concave in every :math:`n_i`, so greedy picks are best.
     """
     prior = as_vector("variances", variances)
-    noise = np.broadcast_to(np.asarray(noise_variance, dtype=np.float64), prior.shape)
-    require_positive("noise_variance", noise)
-    ratio = prior / noise
+    if (prior < 0).any():
+        msg = f"variances must not be negative, got {float(prior.min())}"
+        raise ValueError(msg)
+    ratio = prior / noise_of(noise_variance, prior.size)
+    _require_picks(picks, prior.size)
     queue = [(-0.5 * math.log1p(value), place, 1) for place, value in enumerate(ratio)]
     heapq.heapify(queue)
     total = 0.0
@@ -184,6 +190,19 @@ def independent_information_gain(
         following = 0.5 * math.log1p(ratio[place] / (1 + count * ratio[place]))
         heapq.heapreplace(queue, (-following, place, count + 1))
     return total
+
+
+def noise_of(noise_variance: ArrayLike, size: int) -> Vector:
+    """Return one positive noise variance per arm."""
+    noise = as_per_arm("noise_variance", noise_variance, size)
+    require_positive("noise_variance", noise)
+    return noise
+
+
+def _require_picks(picks: int, size: int) -> None:
+    if picks < 0 or (picks and not size):
+        msg = f"picks must not be negative, and need arms: got {picks} among {size}"
+        raise ValueError(msg)
 
 
 def growth_rate(kernel: str, horizon: float, *, dimension: int, nu: float | None = None) -> float:

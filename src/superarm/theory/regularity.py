@@ -95,7 +95,7 @@ class Regularity:
         """Derive the constants of a stationary kernel, as the module's text says.
 
         Args:
-            kernel: RBF or a Matérn kernel with nu >= 2.
+            kernel: RBF or a Matérn kernel with nu > 2.
             dimension: d.
             side: C_1.
 
@@ -105,7 +105,7 @@ class Regularity:
         if not math.isfinite(fourth):
             msg = (
                 f"{type(kernel).__name__} has no bound on the derivatives of sample paths: its "
-                "spectral density lacks a fourth moment; use a Matérn kernel with nu >= 2, or RBF"
+                "spectral density lacks a fourth moment; use a Matérn kernel with nu > 2, or RBF"
             )
             raise ValueError(msg)
         require_positive("side", side)

@@ -128,13 +128,14 @@ class CountWidth:
 class RidgeWidth:
     r"""C2UCB for linear rewards (Qin et al. 2014), in units of the posterior deviation.
 
-    .. math:: \alpha_t = \sqrt{d \log\frac{1 + t K / \lambda}{\delta}} + \sqrt\lambda S
+    .. math:: \alpha_t = \sqrt{d \log\frac{1 + t K L^2 / \lambda}{\delta}} + \sqrt\lambda S
 
     Args:
         dimension: d, of the contexts.
         super_arm_size: K.
         regularisation: :math:`\lambda`, noise variance over prior variance of the weights.
         norm: S, a bound on the norm of the weights in units of the noise.
+        context_norm: L, a bound on the norm of contexts.
         delta: the probability that a bound fails.
     """
 
@@ -142,6 +143,7 @@ class RidgeWidth:
     super_arm_size: int
     regularisation: float = 1.0
     norm: float = 1.0
+    context_norm: float = 1.0
     delta: float = 0.1
 
     def __post_init__(self) -> None:
@@ -150,12 +152,14 @@ class RidgeWidth:
         _require_arms(self.super_arm_size)
         require_positive("regularisation", self.regularisation)
         require_positive("norm", self.norm)
+        require_positive("context_norm", self.context_norm)
         _require_probability(self.delta)
 
     def __call__(self, t: int) -> float:
         """Return alpha_t."""
         _require_round(t)
-        growth = math.log1p(t * self.super_arm_size / self.regularisation) - math.log(self.delta)
+        seen = t * self.super_arm_size * self.context_norm**2
+        growth = math.log1p(seen / self.regularisation) - math.log(self.delta)
         return math.sqrt(self.dimension * growth) + math.sqrt(self.regularisation) * self.norm
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from superarm.theory.infinite import InfiniteBayesUCBWidth, InfiniteUCBWidth
-from superarm.theory.rival_schedules import RussoVanRoyWidth
+from superarm.theory.rival_schedules import RussoVanRoyWidth, SrinivasWidth
 from superarm.theory.schedules import (
     BayesUCBWidth,
     FixedWidth,
@@ -12,6 +12,8 @@ from superarm.theory.schedules import (
     UCBWidth,
     Width,
 )
+
+_LARGER = "with a larger beta_t, which then stands in the bound"  # the proofs allow it
 
 
 @dataclass(frozen=True)
@@ -47,16 +49,18 @@ def validate(schedule: Width) -> Validity:  # noqa: PLR0911 - one answer per kin
             return Validity(covered=not fails, by=by, fails=fails)
         case ScaledWidth():
             inner = validate(schedule.width)
-            if schedule.beta_factor == 1:
+            if schedule.beta_factor == 1 or (schedule.beta_factor > 1 and not inner.covered):
                 return inner
-            scaled = f"beta_t is multiplied by {schedule.beta_factor:g}; the theorems need it as is"
+            if schedule.beta_factor > 1:
+                return Validity(covered=True, by=f"{inner.by}, {_LARGER}")
+            scaled = f"beta_t is multiplied by {schedule.beta_factor:g}; it may grow, not shrink"
             return Validity(covered=False, fails=(*inner.fails, scaled))
         case FixedWidth():
             return Validity(covered=False, fails=("beta_t must grow with t",))
         case QuantileWidth():
             return Validity(covered=False, fails=("eta_t must shrink with the number of arms",))
-        case RussoVanRoyWidth():  # larger than that of Theorem 1, which its proof allows
-            return Validity(covered=True, by="Theorem 1 (i), with a larger beta_t")
+        case RussoVanRoyWidth() | SrinivasWidth():
+            return Validity(covered=True, by=f"Theorem 1 (i), {_LARGER}")
         case _:
             return Validity(covered=False, fails=("it is no width of the theorems",))
 
