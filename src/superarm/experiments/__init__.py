@@ -1,8 +1,7 @@
 """Studies: declare them in TOML, run them resumably, store every run, draw the figures.
 
->>> from superarm.experiments import Study, read_experiment, run_experiment  # doctest: +SKIP
->>> run_experiment(read_experiment("experiments/compare-city.toml"), "runs/compare-city")
-... # doctest: +SKIP
+`read_experiment` reads a file, `run_experiment` runs it, and `Study` reads the stored runs back:
+docs/experiments.md shows all three.
 """
 
 from superarm.experiments.config import Experiment, MethodSettings, read_experiment

@@ -69,11 +69,7 @@ class Difference:
 
 
 class Study:
-    """The stored runs of one experiment.
-
-    >>> study = Study("runs/compare")  # doctest: +SKIP
-    >>> study.paired("GP-TS", "BI-TS").mean  # doctest: +SKIP
-    """
+    """The stored runs of one experiment: those it declares, read from its folder."""
 
     def __init__(self, folder: str | Path) -> None:
         """Read all manifests; damaged runs are left out and named in `notes`."""
