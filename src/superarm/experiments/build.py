@@ -145,8 +145,6 @@ def _navigation(spec: RunSpec, model: EnergyModel) -> Setting:
         gp=None if problem.congestion else model.gp,
     )
     belief = _belief(spec, prior, new_contexts=problem.congestion is not None)
-    if spec.settings.belief == "independent":
-        belief = model.independent
     agent = Agent(belief, Rectified(_policy(spec.settings, prior)), Dijkstra())
     return Setting(
         world=problem,

@@ -26,6 +26,7 @@ from scipy.special import erfcx
 from superarm.arrays import require_positive
 from superarm.gaussian import upper_quantile_width
 from superarm.theory.regularity import Regularity
+from superarm.theory.schedules import require_round
 
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 _INTEGERS = math.log(2.0**52)  # beyond, every double is an integer
@@ -154,9 +155,7 @@ class Grid:
 
     def _right_sides(self, t: int) -> tuple[float, float, float]:
         """Return the logarithms of the right sides: first and fourth together, second, third."""
-        if t < 1:
-            msg = f"rounds are numbered from 1, got t = {t}"
-            raise ValueError(msg)
+        require_round(t)
         known, size = self.regularity, self.super_arm_size
         log_t, log_k, log_d = math.log(t), math.log(size), math.log(known.dimension)
         log_l, log_c1 = math.log(known.lipschitz), math.log(known.side)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from superarm.arrays import require_positive
+from superarm.theory.schedules import require_round
 
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
@@ -31,7 +32,7 @@ class SrinivasWidth:
 
     def __call__(self, t: int) -> float:
         """Return sqrt(beta_t)."""
-        _require_round(t)
+        require_round(t)
         inner = self.n_arms * math.pi**2 / (6 * self.delta)
         return math.sqrt(2 * (math.log(inner) + 2 * math.log(t)))
 
@@ -59,7 +60,7 @@ class AgnosticWidth:
 
     def __call__(self, t: int) -> float:
         """Return sqrt(beta_t)."""
-        _require_round(t)
+        require_round(t)
         return math.sqrt(2 * self.norm**2 + 300 * self.gain(t) * math.log(t / self.delta) ** 3)
 
 
@@ -81,7 +82,7 @@ class RussoVanRoyWidth:
 
     def __call__(self, t: int) -> float:
         """Return sqrt(beta_t)."""
-        _require_round(t)
+        require_round(t)
         beta = 2 * (math.log(t**2 + 1) + math.log(self.n_arms) - _HALF_LOG_TWO_PI)
         return math.sqrt(max(beta, 0.0))
 
@@ -109,7 +110,7 @@ class ClockWidth:
 
     def __call__(self, t: int) -> float:
         """Return sqrt(beta_t)."""
-        _require_round(t)
+        require_round(t)
         inner = self.offered * math.pi**2 / (3 * self.delta)
         return math.sqrt(2 * (math.log(inner) + 2 * math.log(t)))
 
@@ -120,7 +121,7 @@ class CountWidth:
 
     def __call__(self, t: int) -> float:
         """Return the width."""
-        _require_round(t)
+        require_round(t)
         return math.sqrt(1.5 * math.log(t))
 
 
@@ -157,7 +158,7 @@ class RidgeWidth:
 
     def __call__(self, t: int) -> float:
         """Return alpha_t."""
-        _require_round(t)
+        require_round(t)
         seen = t * self.super_arm_size * self.context_norm**2
         growth = math.log1p(seen / self.regularisation) - math.log(self.delta)
         return math.sqrt(self.dimension * growth) + math.sqrt(self.regularisation) * self.norm
@@ -172,10 +173,4 @@ def _require_arms(number: int) -> None:
 def _require_probability(delta: float) -> None:
     if not 0 < delta < 1:
         msg = f"delta must lie between 0 and 1, got {delta}"
-        raise ValueError(msg)
-
-
-def _require_round(t: int) -> None:
-    if t < 1:
-        msg = f"rounds are numbered from 1, got t = {t}"
         raise ValueError(msg)

@@ -37,7 +37,7 @@ class UCBWidth:
 
     def __call__(self, t: int) -> float:
         """Return sqrt(beta_t)."""
-        _require_round(t)
+        require_round(t)
         return math.sqrt(2 * (math.log(self.n_arms) + 2 * math.log(t) - _HALF_LOG_TWO_PI))
 
 
@@ -67,7 +67,7 @@ class BayesUCBWidth:
 
     def log_level(self, t: int) -> float:
         """Return log eta_t."""
-        _require_round(t)
+        require_round(t)
         shrink = self.omega * (math.log(self.n_arms) - _HALF_LOG_TWO_PI)
         return -shrink - math.log(2) - self.xi * math.log(t)
 
@@ -88,7 +88,7 @@ class QuantileWidth:
 
     def __call__(self, t: int) -> float:
         """Return the width, or say why there is none."""
-        _require_round(t)
+        require_round(t)
         eta = self.level(t)
         if not 0 < eta <= 0.5:  # noqa: PLR2004 - the median
             reason = "infinite" if eta in (0, 1) else "below the median or undefined"
@@ -111,7 +111,7 @@ class FixedWidth:
 
     def __call__(self, t: int) -> float:
         """Return the width."""
-        _require_round(t)
+        require_round(t)
         return self.width
 
 
@@ -140,7 +140,8 @@ def _require_enough_arms(n_arms: int, why: str) -> None:
         raise ValueError(msg)
 
 
-def _require_round(t: int) -> None:
+def require_round(t: int) -> None:
+    """Raise if this is no number of a round."""
     if t < 1:
         msg = f"rounds are numbered from 1, got t = {t}"
         raise ValueError(msg)
