@@ -13,15 +13,22 @@ from superarm.arrays import Vector
 from superarm.comparison import Result
 from superarm.regret import BayesianRegret
 
-# colour-blind-safe (Okabe-Ito); one colour per policy, one line style per belief
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-_STYLES = ("-", "--", ":", "-.")
+# colour-blind-safe (Okabe-Ito, then Tol's muted ones); one colour per policy, one style per belief
+COLOURS = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"),
+    *("#000000", "#882255", "#999933", "#332288", "#8A5A2B", "#7F7F7F"),
+)
+LineStyle = str | tuple[int, tuple[int, ...]]
+_STYLES: tuple[LineStyle, ...] = (
+    *("-", "--", ":", "-."),
+    *((0, (6, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (8, 4))),
+)
 
 
 def plot_regret(
     axes: Axes,
     regrets: Mapping[str, BayesianRegret],
-    styles: Mapping[str, tuple[str, str]] | None = None,
+    styles: Mapping[str, tuple[str, LineStyle]] | None = None,
 ) -> None:
     """Plot mean cumulative regret with a band of one standard error per method.
 
@@ -34,15 +41,15 @@ def plot_regret(
         rounds = np.arange(1, regret.mean.size + 1)
         longest = max(longest, regret.mean.size)
         colour, style = styles[name]
-        axes.plot(rounds, regret.mean, style, color=colour, label=name, linewidth=1.8)
+        axes.plot(rounds, regret.mean, linestyle=style, color=colour, label=name, linewidth=1.8)
         low, high = regret.mean - regret.standard_error, regret.mean + regret.standard_error
         axes.fill_between(rounds, low, high, color=colour, alpha=0.15, linewidth=0)
     axes.set(xlim=(1, max(longest, 2)), ylim=(0, None))
     tidy(axes)
 
 
-def line_styles(names: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Return a colour and a line style per method."""
+def line_styles(names: Iterable[str]) -> dict[str, tuple[str, LineStyle]]:
+    """Return a colour and a line style per method; no two methods look alike if there are few."""
     given = list(names)
     beliefs = list(dict.fromkeys(name.partition("-")[0] for name in given))
     policies = list(dict.fromkeys(name.partition("-")[2] or name for name in given))

@@ -29,6 +29,8 @@ Drawn = dict[str, bytes]
 """Pictures (PNG) by file name without ending."""
 
 _COLUMNS = 3
+_MOST_INSIDE = 9  # more methods are explained beside the panels
+_FAR_APART = 50  # regrets that differ by more are drawn on a logarithmic scale
 
 
 def draw_figures(study: Study, folder: Path) -> Drawn:
@@ -55,6 +57,9 @@ def _regret(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
             shown = {cell.method: _regret_of(study, cell) for cell in _at(cells, place)}
             repeats |= {regret.repeats for regret in shown.values()}
             plot_regret(axes, shown, styles)
+            ends = [regret.mean[-1] for regret in shown.values() if regret.mean[-1] > 0]
+            if ends and max(ends) > _FAR_APART * min(ends):
+                axes.set(yscale="log", ylim=(min(ends) / 10, None))
             axes.set(title=_title(place), xlabel="round t", ylabel=_regret_label(place))
         _legend(panels)
         _caption(figure, f"{_world_title(study, world)}mean ± 1 standard error", repeats)
@@ -81,7 +86,7 @@ def _beta(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
             width = width_of(settings, n_arms)
             values = [width(int(t)) ** 2 for t in rounds]
             colour, style = styles[name]
-            axes.plot(rounds, values, style, color=colour, label=name, linewidth=1.8)
+            axes.plot(rounds, values, linestyle=style, color=colour, label=name, linewidth=1.8)
         title = f"{network.capitalize()}, {n_arms:,} edges"
         axes.set(title=title, xlabel="round t", ylabel=r"$\beta_t$", ylim=(0, None))
         tidy(axes)
@@ -203,9 +208,8 @@ def _time(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
                 repeats.add(regret.repeats)
                 seconds = np.cumsum(study.column(cell, "ms").mean(axis=0)) / 1e3
                 colour, style = styles[cell.method]
-                axes.plot(
-                    seconds, regret.mean, style, color=colour, label=cell.method, linewidth=1.8
-                )
+                look: dict[str, Any] = {"color": colour, "linestyle": style, "linewidth": 1.8}
+                axes.plot(seconds, regret.mean, label=cell.method, **look)
             axes.set(title=_title(place), xlabel="CPU seconds", ylabel=_regret_label(place))
             axes.set(xscale="log", ylim=(0, None))
             tidy(axes)
@@ -311,12 +315,25 @@ def _world_title(study: Study, world: tuple[str, float, str]) -> str:
 
 
 def _legend(panels: Sequence[Axes]) -> None:
-    """Explain everything that any panel shows, in the first one."""
+    """Explain everything that any panel shows: in the first one, or beside them if it is much."""
     known: dict[str, Any] = {}
     for axes in panels:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             known.setdefault(label, handle)
-    if known:
+    if len(known) > _MOST_INSIDE:
+        figure = panels[0].get_figure()
+        assert isinstance(figure, Figure)  # noqa: S101 - made by _panels
+        figure.set_size_inches(figure.get_figwidth() + 2.0, max(figure.get_figheight(), 4.4))
+        # the highest curve first
+        ends = {
+            str(line.get_label()): float(np.asarray(line.get_ydata())[-1])
+            for axes in reversed(panels)
+            for line in axes.get_lines()
+        }
+        order = sorted(known, key=lambda label: -ends.get(label, 0.0))
+        handles = [known[label] for label in order]
+        figure.legend(handles, order, frameon=False, fontsize=8, loc="outside right center")
+    elif known:
         columns = 2 if len(known) > 3 else 1  # noqa: PLR2004 - few fit in one column
         panels[0].legend(
             known.values(), known, frameon=False, ncols=columns, fontsize=8, loc="best"
@@ -324,7 +341,7 @@ def _legend(panels: Sequence[Axes]) -> None:
 
 
 def _title(place: tuple[str, str]) -> str:
-    return f"{place[0].capitalize()} {place[1]}"
+    return "Points" if place[0] == POINTS else f"{place[0].capitalize()} {place[1]}"
 
 
 def _regret_label(place: tuple[str, str]) -> str:
