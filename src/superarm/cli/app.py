@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from superarm import SuperarmError, __version__
-from superarm.cli import bound, demo, experiment, figure, network
+from superarm.cli import bound, demo, experiment, figure, network, serve
 
 app = typer.Typer(
     help="Combinatorial decisions with Gaussian-process rewards.",
@@ -21,6 +21,7 @@ app.add_typer(network.app, name="network")
 app.add_typer(experiment.app, name="experiment")
 app.add_typer(figure.app, name="figure")
 app.add_typer(bound.app, name="bound")
+app.add_typer(serve.app, name="serve")
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer passes the flag's value

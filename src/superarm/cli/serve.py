@@ -1,0 +1,167 @@
+"""``superarm serve``: the navigator as a service, and its API keys."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from superarm.cli.network import open_network
+from superarm.navigation import RoadNetwork, generate_city
+
+if TYPE_CHECKING:
+    from superarm.service.keys import KeyRing
+
+app = typer.Typer(help="Serve routes that learn.", invoke_without_command=True)
+keys = typer.Typer(help="API keys: add, list, revoke.", no_args_is_help=True)
+app.add_typer(keys, name="keys")
+
+DEMO_EDGES = 1000
+_NetworkFile = Annotated[Path | None, typer.Option(help="Roads: .npz, .net.xml(.gz), .osm(.gz).")]
+_DatabaseUrl = Annotated[
+    str,
+    typer.Option(envvar="SUPERARM_DATABASE", help="SQLite file, or a postgresql:// URL."),
+]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+
+
+@app.callback()
+def serve(  # noqa: PLR0913, PLR0917 - a server has these options
+    context: typer.Context,
+    network: _NetworkFile = None,
+    database: _DatabaseUrl = "superarm.db",
+    state: Annotated[
+        Path | None,
+        typer.Option(help="Folder for snapshots; its own for every worker. Beside the database."),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Zero: any free one.")] = 8000,
+    snapshot_every: Annotated[int, typer.Option(min=1, help="Trips between snapshots.")] = 5000,
+    retain_days: Annotated[
+        float, typer.Option(min=0, help="Fold trips older than this; 0 keeps them.")
+    ] = 0.0,
+    route_days: Annotated[float, typer.Option(min=0, help="Forget routes older than this.")] = 30.0,
+    rate: Annotated[float, typer.Option(min=1, help="Requests per second and key.")] = 500.0,
+    log_level: Annotated[Literal["info", "warning"], typer.Option()] = "info",
+    *,
+    demo: Annotated[
+        bool,
+        typer.Option("--demo", help="A generated city with a hidden truth to drive on; no keys."),
+    ] = False,
+) -> None:
+    """Serve routes, learn from trips, show the map."""
+    if context.invoked_subcommand is not None:
+        return
+    if demo == (network is not None):
+        msg = "name your roads with --network FILE, or try --demo"
+        raise typer.BadParameter(msg)
+    _require_parts()
+    from superarm.service.server import serve as run  # noqa: PLC0415 - an optional part
+    from superarm.service.state import Settings  # noqa: PLC0415
+
+    if demo and database == "superarm.db":
+        database = "superarm-demo.db"
+    roads = _roads(network)
+    settings = Settings(
+        network=roads,
+        database=database,
+        state=state or _beside(database),
+        demo=demo,
+        snapshot_every=snapshot_every,
+        retain_days=retain_days,
+        route_days=route_days,
+        rate=rate,
+    )
+    console = Console(stderr=True)
+
+    def listening(url: str) -> None:
+        console.print(f"{roads.name}: open {url} in a browser. Stop with Ctrl-C.", highlight=False)
+
+    run(settings, host=host, port=port, log_level=log_level, listening=listening)
+
+
+@keys.command()
+def add(
+    name: Annotated[str, typer.Argument(help="Whose key it is.")],
+    role: Annotated[
+        Literal["read", "report", "admin"],
+        typer.Option(help="read: ask; report: also report trips; admin: also see trips."),
+    ] = "report",
+    database: _DatabaseUrl = "superarm.db",
+) -> None:
+    """Make a key and print it, once."""
+    typer.echo(_ring(database).add(name, role))
+
+
+@keys.command(name="list")
+def list_(database: _DatabaseUrl = "superarm.db", *, as_json: _Json = False) -> None:
+    """List all keys (not their secrets)."""
+    found = _ring(database).all()
+    if as_json:
+        typer.echo(json.dumps([vars(key) for key in found]))
+        return
+    table = Table("id", "name", "role", "made", "revoked")
+    for key in found:
+        revoked = "" if key.revoked_at is None else _shown(key.revoked_at)
+        table.add_row(key.id, key.name, key.role, _shown(key.created_at), revoked)
+    Console().print(table)
+
+
+@keys.command()
+def revoke(
+    identity: Annotated[str, typer.Argument(metavar="id", help="Of the key, see list.")],
+    database: _DatabaseUrl = "superarm.db",
+    *,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Also forget its trips; beliefs are made again.")
+    ] = False,
+) -> None:
+    """Let a key stop working."""
+    ring = _ring(database)
+    ring.revoke(identity)
+    typer.echo(f"revoked {identity}")
+    if purge:
+        from superarm.service.store import purge as forget  # noqa: PLC0415 - an optional part
+
+        typer.echo(f"forgot {forget(ring.database, identity)} trips; running servers learn anew")
+
+
+def _ring(database: str) -> "KeyRing":
+    _require_parts()
+    from superarm.service.database import Database  # noqa: PLC0415 - an optional part
+    from superarm.service.keys import KeyRing  # noqa: PLC0415
+
+    opened = Database(database)
+    opened.migrate()
+    return KeyRing(opened)
+
+
+def _require_parts() -> None:
+    try:
+        import alembic  # noqa: F401, PLC0415
+        import fastapi  # noqa: F401, PLC0415
+        import pyproj  # noqa: F401, PLC0415
+        import sqlalchemy  # noqa: F401, PLC0415
+        import uvicorn  # noqa: F401, PLC0415
+    except ImportError as error:
+        msg = f"the service needs more parts ({error}); pip install 'superarm[service]'"
+        raise ImportError(msg) from error
+
+
+def _roads(network: Path | None) -> RoadNetwork:
+    if network is None:
+        return generate_city(seed=1, n_edges=DEMO_EDGES).largest_component()
+    return open_network(network).largest_component()
+
+
+def _beside(database: str) -> Path:
+    if "://" in database:
+        return Path("superarm-state")
+    return Path(f"{database}-state")
+
+
+def _shown(microseconds: int) -> str:
+    return datetime.fromtimestamp(microseconds / 1e6, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,152 @@
+"""A small client of the service: routes to drive, trips to report, safe to send again.
+
+It needs nothing but the standard library. See docs/service.md.
+"""
+
+import gzip
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from superarm.errors import SuperarmError
+
+_TRY_AGAIN = (429, 502, 503, 504)
+_WORTH_PACKING = 2_000
+
+
+class ServiceError(SuperarmError):
+    """The service refused a request; `status` and `detail` say how and why."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        """Remember both."""
+        super().__init__(f"{status}: {detail}")
+        self.status, self.detail = status, detail
+
+
+class Client:
+    """Talks to a service; waits and tries again where it is busy or away for a moment.
+
+    Args:
+        url: of the service.
+        key: an API key; none for a demo.
+        timeout_s: of one request.
+        patience_s: how long to go on trying.
+    """
+
+    def __init__(
+        self, url: str, key: str | None = None, *, timeout_s: float = 30.0, patience_s: float = 60.0
+    ) -> None:
+        """Check the address."""
+        if not url.startswith(("http://", "https://")):
+            msg = f"url must start with http:// or https://, got {url!r}"
+            raise ValueError(msg)
+        self._url = url.rstrip("/")
+        self._key = key
+        self._timeout_s = timeout_s
+        self._patience_s = patience_s
+
+    def route(self, start: object, goal: object, **options: object) -> dict[str, Any]:
+        """Ask for a route; options are those of ``POST /v1/routes``.
+
+        Args:
+            start: an edge id, or a mapping with longitude and latitude.
+            goal: likewise.
+            options: vehicle, battery, closed_edges, mode, alternatives, max_extra_energy.
+        """
+        answer: dict[str, Any] = self._ask(
+            "POST", "/v1/routes", {"start": start, "goal": goal, **options}
+        )
+        return answer
+
+    def report(self, trip_id: str, **trip: object) -> dict[str, Any]:
+        """Report a trip; sending it again under the same id is harmless.
+
+        Args:
+            trip_id: chosen by you, the same whenever this trip is sent.
+            trip: route_id or edges; edge_energy_wh, spans or total_energy_wh; vehicle; driven_at
+                (a datetime with an offset, or text; now, if left out).
+        """
+        answer: dict[str, Any] = self._ask("POST", "/v1/trips", _trip({"trip_id": trip_id, **trip}))
+        return answer
+
+    def report_many(self, trips: Iterable[Mapping[str, object]]) -> list[dict[str, Any]]:
+        """Report up to 1,000 trips at once and return what became of each."""
+        body = {"trips": [_trip(dict(trip)) for trip in trips]}
+        answer = self._ask("POST", "/v1/trips", body, refused=(207, 409, 422))
+        if "trips" not in answer:
+            raise ServiceError(422, str(answer.get("detail")))
+        outcomes: list[dict[str, Any]] = answer["trips"]
+        return outcomes
+
+    def belief(self, vehicle: str = "car", bbox: str | None = None) -> dict[str, Any]:
+        """Return what is believed of every edge, as columns."""
+        box = "" if bbox is None else f"&bbox={bbox}"
+        answer: dict[str, Any] = self._ask("GET", f"/v1/belief?vehicle={vehicle}{box}")
+        return answer
+
+    def stats(self) -> dict[str, Any]:
+        """Return how the service is doing."""
+        answer: dict[str, Any] = self._ask("GET", "/v1/stats")
+        return answer
+
+    def trips(self, after: int = 0, limit: int = 100) -> list[dict[str, Any]]:
+        """Return stored trips, oldest first (role admin)."""
+        answer = self._ask("GET", f"/v1/trips?after={after}&limit={limit}")
+        found: list[dict[str, Any]] = answer["trips"]
+        return found
+
+    def _ask(
+        self, method: str, path: str, body: object = None, refused: tuple[int, ...] = ()
+    ) -> Any:  # noqa: ANN401 - JSON
+        headers = {"accept": "application/json"}
+        if self._key is not None:
+            headers["authorization"] = f"Bearer {self._key}"
+        data = None
+        if body is not None:
+            data = json.dumps(body, allow_nan=False).encode()
+            headers["content-type"] = "application/json"
+            if len(data) > _WORTH_PACKING:
+                data = gzip.compress(data)
+                headers["content-encoding"] = "gzip"
+        until = time.monotonic() + self._patience_s
+        while True:
+            request = urllib.request.Request(  # noqa: S310 - checked above
+                self._url + path, data=data, headers=headers, method=method
+            )
+            try:
+                with urllib.request.urlopen(request, timeout=self._timeout_s) as answer:  # noqa: S310
+                    return json.load(answer)
+            except urllib.error.HTTPError as error:
+                content = error.read()
+                if error.code in refused:
+                    return json.loads(content)
+                wait = _seconds(error.headers.get("retry-after"))
+                if error.code not in _TRY_AGAIN or time.monotonic() + wait > until:
+                    raise ServiceError(error.code, _detail(content)) from error
+            except (urllib.error.URLError, ConnectionError, TimeoutError) as error:
+                wait = 0.5
+                if time.monotonic() + wait > until:
+                    raise ServiceError(0, f"{self._url} does not answer: {error}") from error
+            time.sleep(wait)
+
+
+def _trip(trip: dict[str, object]) -> dict[str, object]:
+    driven = trip.get("driven_at", datetime.now(UTC))
+    if isinstance(driven, datetime):
+        driven = driven.isoformat()
+    return trip | {"driven_at": driven}
+
+
+def _seconds(text: str | None) -> float:
+    return float(text) if text is not None and text.isdigit() else 1.0
+
+
+def _detail(content: bytes) -> str:
+    try:
+        return str(json.loads(content)["detail"])
+    except (ValueError, KeyError, TypeError):
+        return content[:200].decode(errors="replace")

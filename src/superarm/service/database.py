@@ -1,0 +1,187 @@
+"""Opening a database: SQLite by default, PostgreSQL by URL; migrations; whose data it holds."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, Engine, create_engine, event, func, insert, select, text, update
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.pool import QueuePool
+
+from superarm.errors import DataError
+from superarm.service.tables import facts, trips
+
+_BUSY_MS = 30_000
+_MIGRATION_LOCK = 7_205_759_403  # any number; the same for all workers
+
+
+def now_us() -> int:
+    """Return the time in microseconds since 1970, UTC."""
+    return time.time_ns() // 1000
+
+
+class Database:
+    """A connection pool to the trips of one network.
+
+    Args:
+        url: of SQLAlchemy (``postgresql://...``), or the path of an SQLite file.
+    """
+
+    def __init__(self, url: str) -> None:
+        """Connect lazily; nothing is created yet."""
+        self.url = _full_url(url)
+        options: dict[str, Any] = {"poolclass": QueuePool, "pool_size": 4, "max_overflow": 4}
+        try:
+            self.engine: Engine = create_engine(self.url, pool_pre_ping=True, **options)
+        except (ArgumentError, ImportError) as error:
+            msg = f"cannot use the database {_without_password(url)!r}: {error}"
+            raise DataError(msg) from error
+        self.is_sqlite = self.engine.dialect.name == "sqlite"
+        if self.is_sqlite:
+            event.listen(self.engine, "connect", _prepare_sqlite)
+            event.listen(self.engine, "begin", _begin_immediately)
+        elif self.engine.dialect.name != "postgresql":
+            msg = f"the database must be SQLite or PostgreSQL, got {self.engine.dialect.name}"
+            raise DataError(msg)
+
+    @property
+    def name(self) -> str:
+        """The URL without its password."""
+        return self.engine.url.render_as_string(hide_password=True)
+
+    def migrate(self) -> None:
+        """Bring the tables up to date; workers that start together take turns."""
+        try:
+            with self.engine.begin() as connection:
+                if not self.is_sqlite:
+                    connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
+                config = Config()
+                config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+                config.attributes["connection"] = connection
+                command.upgrade(config, "head")
+        except DBAPIError as error:
+            msg = f"cannot open the database {self.name}: {error.orig}"
+            raise DataError(msg) from error
+
+    def claim(self, fingerprint: str, *, demo: bool) -> None:
+        """Say that this database belongs to a network, or refuse if it belongs to another."""
+        with self.engine.begin() as connection:
+            known = dict(connection.execute(select(facts.c.name, facts.c.value)).tuples().all())
+            if not known:
+                values = {"fingerprint": fingerprint, "demo": str(demo), "epoch": "0"}
+                rows = [{"name": name, "value": value} for name, value in values.items()]
+                connection.execute(insert(facts), rows)
+                return
+        if (known["demo"] == "True") != demo:
+            kind, way = ("a demo", "with") if not demo else ("no demo", "without")
+            msg = (
+                f"the database {self.name} is {kind}: start {way} --demo, or name another database"
+            )
+            raise DataError(msg)
+        if known["fingerprint"] != fingerprint:
+            msg = (
+                f"the database {self.name} was made for another network or model: its fingerprint "
+                f"is {known['fingerprint']}, that of the network given is {fingerprint}; name the "
+                "network it was made for, or another database"
+            )
+            raise DataError(msg)
+
+    def adopt_restored_trips(self) -> None:
+        """Make trips readable that were restored from another PostgreSQL cluster.
+
+        Their transaction numbers may lie in this cluster's future; zero has long been committed.
+        """
+        if self.is_sqlite:
+            return
+        with self.engine.begin() as connection:
+            future = text("xact >= (pg_snapshot_xmax(pg_current_snapshot()))::text::bigint")
+            if connection.execute(update(trips).where(future).values(xact=0)).rowcount:
+                bump_epoch(connection)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Yield a connection that sees one moment of the database throughout."""
+        with self.engine.connect() as connection:
+            if not self.is_sqlite:
+                connection.execution_options(isolation_level="REPEATABLE READ")
+            else:
+                connection.execution_options(reading=True)
+            with connection.begin():
+                yield connection
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
+
+
+def bump_epoch(connection: Connection) -> None:
+    """Say that the history has changed otherwise than by new trips: beliefs start again."""
+    row = select(facts.c.value).where(facts.c.name == "epoch").with_for_update()
+    epoch = int(connection.execute(row).scalar_one())
+    connection.execute(update(facts).where(facts.c.name == "epoch").values(value=str(epoch + 1)))
+
+
+def epoch_of(connection: Connection) -> int:
+    """Return the epoch of the history."""
+    return int(
+        connection.execute(select(facts.c.value).where(facts.c.name == "epoch")).scalar_one()
+    )
+
+
+def transaction_number(connection: Connection) -> int:
+    """Return the number of the current transaction, which its trips are marked with."""
+    if connection.dialect.name == "sqlite":
+        return 0  # the sequence does
+    number = connection.execute(text("SELECT pg_current_xact_id()::text::bigint")).scalar_one()
+    return int(number)
+
+
+def horizon(connection: Connection) -> int:
+    """Return the transaction below which everything that will ever be committed has been.
+
+    Sequence numbers do not tell: a transaction may take a lower one and commit later. In SQLite
+    there is one writer at a time, and the number of a trip stands for its transaction.
+    """
+    if connection.dialect.name == "sqlite":
+        return int(connection.execute(select(func.max(trips.c.sequence))).scalar() or 0) + 1
+    return int(
+        connection.execute(
+            text("SELECT (pg_snapshot_xmin(pg_current_snapshot()))::text::bigint")
+        ).scalar_one()
+    )
+
+
+def _full_url(url: str) -> str:
+    if "://" not in url:
+        return f"sqlite:///{Path(url).resolve()}"
+    for short in ("postgresql://", "postgres://"):
+        if url.startswith(short):
+            return "postgresql+psycopg://" + url.removeprefix(short)
+    return url
+
+
+def _without_password(url: str) -> str:
+    head, at, tail = url.rpartition("@")
+    return f"{head.partition('://')[0]}://…@{tail}" if at else url
+
+
+def _prepare_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401 - of the driver
+    connection.isolation_level = None  # transactions are ours to begin
+    cursor = connection.cursor()
+    for pragma in (
+        "journal_mode=WAL",
+        "synchronous=FULL",
+        f"busy_timeout={_BUSY_MS}",
+        "foreign_keys=ON",
+    ):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _begin_immediately(connection: Connection) -> None:
+    reading = connection.get_execution_options().get("reading", False)
+    connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")

@@ -1,0 +1,62 @@
+"""Old trips summed up: what they said stays, who drove where goes."""
+
+import io
+import json
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from superarm.arrays import Vector
+from superarm.beliefs import Evidence
+
+_NO_CALIBRATION = (0.0,) * 6
+
+
+@dataclass(frozen=True, eq=False)
+class Folded:
+    """The sums of many trips.
+
+    Attributes:
+        evidence: what they say about the roads; beliefs need nothing else.
+        visits: how often each edge was part of a measurement, shape (n,).
+        trips: how many trips.
+        calibration: sums for the calibration of predictions.
+    """
+
+    evidence: Evidence
+    visits: Vector
+    trips: int
+    calibration: tuple[float, ...] = field(default=_NO_CALIBRATION)
+
+    @classmethod
+    def nothing(cls, n_edges: int) -> "Folded":
+        """Return the sums of no trips."""
+        return cls(Evidence.nothing(n_edges), np.zeros(n_edges), 0)
+
+    def __add__(self, other: "Folded") -> "Folded":
+        """Return the sums of both."""
+        return Folded(
+            self.evidence + other.evidence,
+            self.visits + other.visits,
+            self.trips + other.trips,
+            tuple(np.add(self.calibration, other.calibration).tolist()),
+        )
+
+    def pack(self) -> bytes:
+        """Return bytes to store."""
+        file = io.BytesIO()
+        facts = json.dumps({"trips": self.trips, "calibration": self.calibration})
+        arrays = {name: np.asarray(part) for name, part in self.evidence.stored().items()}
+        np.savez_compressed(
+            file, allow_pickle=False, facts=np.array(facts), visits=self.visits, **arrays
+        )
+        return file.getvalue()
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "Folded":
+        """Return the sums from bytes."""
+        with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+            parts = {name: stored[name] for name in stored.files}
+        facts = json.loads(str(parts.pop("facts")))
+        visits = parts.pop("visits")
+        return cls(Evidence.restored(parts), visits, facts["trips"], tuple(facts["calibration"]))

@@ -1,0 +1,144 @@
+"""Between the map's plane and the globe: longitude and latitude, and the nearest road."""
+
+import json
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from superarm.arrays import Matrix, Rows, Vector
+from superarm.navigation import RoadNetwork
+
+_METRES_PER_DEGREE = 111_320.0
+_DIGITS = 6  # a tenth of a metre
+_OTHER_WAY = 60.0  # degrees between a heading and a road that is not meant
+
+
+class Geography:
+    """Where the edges of a network lie.
+
+    Networks without a projection are put around longitude and latitude zero.
+    """
+
+    def __init__(self, network: RoadNetwork) -> None:
+        """Prepare the projection."""
+        self.network = network
+        self._transformer = _transformer(network)
+
+    def to_globe(self, xy_m: Matrix) -> Matrix:
+        """Return longitude and latitude of points on the plane, shape (p, 2)."""
+        plane: Matrix = xy_m - np.array(self.network.offset_m)
+        if self._transformer is None:
+            plane /= _METRES_PER_DEGREE
+            return plane
+        longitude, latitude = self._transformer.transform(plane[:, 0], plane[:, 1])
+        return np.column_stack([longitude, latitude])
+
+    def to_plane(self, longitude: float, latitude: float) -> Vector:
+        """Return the point of the plane at a longitude and latitude."""
+        if self._transformer is None:
+            plane = np.array([longitude, latitude]) * _METRES_PER_DEGREE
+        else:
+            x, y = self._transformer.transform(longitude, latitude, direction="INVERSE")
+            plane = np.array([x, y])
+        shifted: Vector = plane + np.array(self.network.offset_m)
+        return shifted
+
+    @cached_property
+    def points(self) -> Matrix:
+        """Longitude and latitude of all points of all edge shapes, rounded to decimetres."""
+        return np.round(self.to_globe(self.network.shape_xy_m), _DIGITS)
+
+    def line(self, edges: Rows) -> list[list[float]]:
+        """Return the points along some edges, one after the other, none twice in a row."""
+        start = self.network.shape_start
+        some = np.concatenate([self.points[start[e] : start[e + 1]] for e in edges])
+        new = np.concatenate([[True], (some[1:] != some[:-1]).any(axis=1)])
+        line: list[list[float]] = some[new].tolist()
+        return line if len(line) > 1 else line * 2  # a line has two points
+
+    def nearest(
+        self, longitude: float, latitude: float, heading_deg: float | None
+    ) -> tuple[int, float]:
+        """Return the edge closest to a point, and its distance in metres.
+
+        Args:
+            longitude: in degrees.
+            latitude: in degrees.
+            heading_deg: clockwise from north; only edges that lead about there are taken, unless
+                there is none.
+        """
+        here = self.to_plane(longitude, latitude)
+        if not np.isfinite(here).all():
+            return 0, float("inf")
+        begin, along, owner = self._segments
+        length = np.maximum((along**2).sum(axis=1), 1e-12)
+        share = np.clip(((here - begin) * along).sum(axis=1) / length, 0.0, 1.0)
+        gap = here - begin - share[:, None] * along
+        distance = np.hypot(gap[:, 0], gap[:, 1])
+        if heading_deg is not None:
+            bearing = np.degrees(np.arctan2(along[:, 0], along[:, 1]))
+            turn = np.abs((bearing - heading_deg + 180) % 360 - 180)
+            if (turn <= _OTHER_WAY).any():
+                distance = np.where(turn <= _OTHER_WAY, distance, np.inf)
+        place = int(np.argmin(distance))
+        return int(owner[place]), float(distance[place])
+
+    @cached_property
+    def _segments(self) -> tuple[Matrix, Matrix, Rows]:
+        network = self.network
+        owner = np.repeat(np.arange(network.n_edges), np.diff(network.shape_start))
+        inner = owner[1:] == owner[:-1]
+        begin = network.shape_xy_m[:-1][inner]
+        return begin, network.shape_xy_m[1:][inner] - begin, owner[:-1][inner]
+
+    @cached_property
+    def bounds(self) -> tuple[Vector, Vector]:
+        """The lowest and the highest longitude and latitude of every edge, shape (n, 2) each."""
+        starts = self.network.shape_start[:-1]
+        low = np.minimum.reduceat(self.points, starts, axis=0)
+        return low, np.maximum.reduceat(self.points, starts, axis=0)
+
+    def inside(self, box: tuple[float, float, float, float]) -> Rows:
+        """Return the edges that touch a box of west, south, east, north (by their own boxes)."""
+        west, south, east, north = box
+        low, high = self.bounds
+        touching = (low <= np.array([east, north])) & (high >= np.array([west, south]))
+        return np.flatnonzero(touching.all(axis=1))
+
+    def feature_collection(self, edges: Rows) -> bytes:
+        """Return edges as GeoJSON lines with the facts a map needs."""
+        network = self.network
+        heights = network.junction_height_m
+        features: list[dict[str, Any]] = []
+        for edge in edges.tolist():
+            ends = heights[network.from_junction[edge]], heights[network.to_junction[edge]]
+            features.append(
+                {
+                    "type": "Feature",
+                    "id": edge,
+                    "geometry": {
+                        "type": "LineString",
+                        "coordinates": self.line(np.array([edge])),
+                    },
+                    "properties": {
+                        "edge": str(network.edge_ids[edge]),
+                        "length_m": round(float(network.length_m[edge]), 1),
+                        "speed_ms": round(float(network.speed_ms[edge]), 2),
+                        "lanes": int(network.lanes[edge]),
+                        "start_height_m": round(float(ends[0]), 1),
+                        "end_height_m": round(float(ends[1]), 1),
+                    },
+                }
+            )
+        collection = {"type": "FeatureCollection", "name": network.name, "features": features}
+        return json.dumps(collection, separators=(",", ":")).encode()
+
+
+def _transformer(network: RoadNetwork) -> Any:  # noqa: ANN401 - of an optional library
+    if not network.projection or network.projection == "!":
+        return None
+    from pyproj import CRS, Transformer  # noqa: PLC0415 - an optional part
+
+    plane = CRS.from_user_input(network.projection)
+    return Transformer.from_crs(plane, CRS.from_epsg(4326), always_xy=True)

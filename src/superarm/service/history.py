@@ -1,0 +1,154 @@
+"""Reading trips, each once, in the order in which they became certain."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from superarm.arrays import Vector
+from superarm.beliefs import Evidence
+from superarm.service.database import Database, bump_epoch, epoch_of, horizon
+from superarm.service.folding import Folded
+from superarm.service.measurements import Measured, Reader
+from superarm.service.store import Sums, trip_digest
+from superarm.service.tables import folded, folded_ids, trips
+
+_AT_ONCE = 2_000
+_MOST_AT_ONCE = 20_000
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """How far a belief has read.
+
+    Attributes:
+        epoch: of the history; in another one everything is read again.
+        mark: all trips whose transaction (in SQLite: whose sequence number) lies below are read.
+    """
+
+    epoch: int = -1
+    mark: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class News:
+    """What has been read: the sums of some trips, and how far that goes.
+
+    Attributes:
+        restart: whether this is everything from the beginning, not only what is new.
+        oldest_us: when the oldest of these trips was received; zero if there are none.
+    """
+
+    cursor: Cursor
+    restart: bool
+    evidence: Evidence
+    visits: Vector
+    trips: int
+    oldest_us: int
+
+
+class History:
+    """The trips of a database, for one reader."""
+
+    def __init__(self, database: Database, reader: Reader) -> None:
+        """Remember what to read."""
+        self._database = database
+        self._reader = reader
+
+    def since(self, cursor: Cursor) -> News:
+        """Return what is new since the cursor, or everything if the history was changed."""
+        with self._database.reading() as connection:
+            epoch, end = epoch_of(connection), horizon(connection)
+            restart = epoch != cursor.epoch
+            begin = 0 if restart else cursor.mark
+            total = Folded.nothing(self._reader.n_edges)
+            if restart:
+                for sums in connection.execute(select(folded.c.sums)).scalars():
+                    total += Folded.unpack(sums)
+            oldest = 0
+            for received, some in self._batches(connection, begin, end):
+                oldest = oldest or received
+                total += Folded(self._reader.evidence(some), self._reader.visits(some), len(some))
+        position = Cursor(epoch, max(end, begin))
+        return News(position, restart, total.evidence, total.visits, total.trips, oldest)
+
+    @staticmethod
+    def _batches(
+        connection: Connection, begin: int, end: int
+    ) -> Iterator[tuple[int, list[Measured]]]:
+        mark = trips.c.sequence if connection.dialect.name == "sqlite" else trips.c.xact
+        columns = (trips.c.vehicle, trips.c.edges, trips.c.spans, trips.c.energies_wh)
+        query = (
+            select(trips.c.received_at, *columns)
+            .where((mark >= begin) & (mark < end))
+            .order_by(trips.c.sequence)
+            .execution_options(yield_per=_AT_ONCE)
+        )
+        for rows in connection.execute(query).partitions():
+            yield rows[0][0], [Measured.unpack(*row[1:]) for row in rows]
+
+    def fold(self, before_us: int) -> int:
+        """Sum up the trips received before some time and delete them; return how many.
+
+        What is believed does not change, and trip ids are kept as hashes, so that a trip sent again
+        is known. Workers read the history anew, since they may not have learned all of these.
+        """
+        count = 0
+        while some := self._fold_some(before_us):
+            count += some
+        return count
+
+    def _fold_some(self, before_us: int) -> int:
+        with self._database.engine.begin() as connection:
+            rows = connection.execute(
+                select(trips)
+                .where(trips.c.received_at < before_us)
+                .order_by(trips.c.sequence)
+                .limit(_MOST_AT_ONCE)
+            ).all()
+            if not rows:
+                return 0
+            bump_epoch(connection)
+            for key_id in {row.key_id for row in rows}:
+                self._fold_key(connection, key_id, [row for row in rows if row.key_id == key_id])
+            numbers = [row.sequence for row in rows]
+            for begin in range(0, len(numbers), 500):
+                some = numbers[begin : begin + 500]
+                connection.execute(delete(trips).where(trips.c.sequence.in_(some)))
+        return len(rows)
+
+    def _fold_key(self, connection: Connection, key_id: str, rows: Sequence[Any]) -> None:
+        read = [Measured.unpack(row.vehicle, row.edges, row.spans, row.energies_wh) for row in rows]
+        more = Folded(
+            self._reader.evidence(read), self._reader.visits(read), len(read), _calibration(rows)
+        )
+        mine = folded.c.key_id == key_id
+        before = connection.execute(select(folded.c.sums).where(mine)).scalar()
+        if before is None:
+            connection.execute(insert(folded), {"key_id": key_id, "sums": more.pack()})
+        else:
+            sums = (Folded.unpack(before) + more).pack()
+            connection.execute(update(folded).where(mine).values(sums=sums))
+        connection.execute(
+            insert(folded_ids),
+            [
+                {
+                    "trip_sha256": trip_digest(key_id, row.trip_id),
+                    "key_id": key_id,
+                    "content_sha256": row.content_sha256,
+                }
+                for row in rows
+            ],
+        )
+
+
+def _calibration(rows: Sequence[Any]) -> Sums:
+    total = [0.0] * 6
+    for row in rows:
+        if row.predicted_wh is None:
+            continue
+        z = (row.total_wh - row.predicted_wh) / row.predicted_std_wh
+        terms = (1, z, z * z, bool(row.inside), row.total_wh, row.best_wh)
+        total = [old + float(new) for old, new in zip(total, terms, strict=True)]
+    return Sums(int(total[0]), *total[1:])

@@ -1,0 +1,75 @@
+"""Starting the service."""
+
+import ipaddress
+import socket
+from collections.abc import Callable
+
+import uvicorn
+
+from superarm.errors import DataError
+from superarm.service.api import make_app
+from superarm.service.demo import add_demo
+from superarm.service.logs import log_as_json
+from superarm.service.state import Settings, State
+
+DRAIN_S = 20
+
+
+def serve(
+    settings: Settings,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    log_level: str = "info",
+    listening: Callable[[str], None] | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT; then finish what was begun, write a snapshot, and return.
+
+    Args:
+        settings: what to serve.
+        host: address to listen on.
+        port: zero for any that is free.
+        log_level: ``"info"`` logs every request, ``"warning"`` only what is unusual.
+        listening: called with the URL when the port is open.
+    """
+    if settings.demo and not _is_loopback(host):
+        msg = f"a demo knows no keys and listens on this machine only, not on {host}"
+        raise DataError(msg)
+    log_as_json(log_level)
+    app = make_app(State(settings), add_demo if settings.demo else None)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=DRAIN_S,
+        backlog=1024,
+    )
+    with _listening_socket(host, port) as sock:
+        number = sock.getsockname()[1]
+        shown = f"[{host}]" if ":" in host else host
+        if listening is not None:
+            listening(f"http://{shown}:{number}")
+        uvicorn.Server(config).run(sockets=[sock])
+
+
+def _listening_socket(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    try:
+        sock.bind((host, port))
+    except OSError as error:
+        sock.close()
+        msg = f"cannot listen on {host}:{port}: {error.strerror}; choose another --port"
+        raise DataError(msg) from error
+    return sock
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,122 @@
+"""Snapshots of a belief, so that a restart need not read all trips: complete or not there."""
+
+import hashlib
+import json
+import secrets
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from superarm.agent import Agent
+from superarm.arrays import Vector
+from superarm.beliefs import DenseGP
+from superarm.errors import DataError
+from superarm.files import sync_folder, write_atomically
+from superarm.oracles import Dijkstra
+from superarm.policies import Greedy
+from superarm.service.history import Cursor
+from superarm.state import load, save
+
+_KEPT = 2
+_BELIEF, _VISITS, _MANIFEST = "belief", "visits.npy", "manifest.json"
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A belief and how far it has read."""
+
+    belief: DenseGP
+    visits: Vector
+    trips: int
+    cursor: Cursor
+
+
+class Snapshots:
+    """A folder of snapshots of one network and model."""
+
+    def __init__(self, folder: Path, fingerprint: str) -> None:
+        """Make the folder; leftovers of an interrupted write are removed."""
+        self._folder = folder
+        self._fingerprint = fingerprint
+        folder.mkdir(parents=True, exist_ok=True)
+        for unfinished in folder.glob(".writing-*"):
+            shutil.rmtree(unfinished, ignore_errors=True)
+
+    def write(self, learned: Learned) -> Path:
+        """Write a snapshot; it appears complete or not at all."""
+        number = max((int(path.name) for path in self._complete()), default=0) + 1
+        temporary = self._folder / f".writing-{secrets.token_hex(8)}"
+        temporary.mkdir()
+        try:
+            rng = np.random.default_rng(0)
+            agent = Agent(learned.belief, Greedy(), Dijkstra())
+            save(agent, temporary / _BELIEF, t=learned.trips, world=rng, mind=rng)
+            write_atomically(temporary / _VISITS, lambda file: np.save(file, learned.visits))
+            manifest = {
+                "fingerprint": self._fingerprint,
+                "epoch": learned.cursor.epoch,
+                "mark": learned.cursor.mark,
+                "trips": learned.trips,
+                "visits_sha256": _sha256(temporary / _VISITS),
+            }
+            content = json.dumps(manifest).encode()
+            write_atomically(temporary / _MANIFEST, lambda file: file.write(content))
+            target = self._folder / f"{number:012d}"
+            temporary.rename(target)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        sync_folder(self._folder)
+        for old in self._complete()[:-_KEPT]:
+            shutil.rmtree(old, ignore_errors=True)
+        return target
+
+    def newest(self) -> tuple[Learned | None, list[str]]:
+        """Return the newest usable snapshot, and what is wrong with newer ones.
+
+        Damaged ones are set aside under another name, never deleted.
+        """
+        problems: list[str] = []
+        for path in reversed(self._complete()):
+            try:
+                return self._read(path), problems
+            except _OtherModelError as error:
+                problems.append(str(error))
+            except (DataError, OSError, ValueError, KeyError, TypeError) as error:
+                aside = path.with_name(f"damaged-{path.name}-{secrets.token_hex(4)}")
+                path.rename(aside)
+                problems.append(f"set aside as {aside.name}: {error}")
+        return None, problems
+
+    def _read(self, path: Path) -> Learned:
+        manifest: dict[str, Any] = json.loads((path / _MANIFEST).read_text(encoding="utf-8"))
+        if manifest["fingerprint"] != self._fingerprint:
+            msg = f"snapshot {path.name} is of another network or model"
+            raise _OtherModelError(msg)
+        if _sha256(path / _VISITS) != manifest["visits_sha256"]:
+            msg = f"{path / _VISITS} is damaged: its checksum does not match"
+            raise DataError(msg)
+        belief = load(path / _BELIEF).agent.belief
+        if not isinstance(belief, DenseGP):
+            msg = f"{path / _BELIEF} holds no DenseGP"
+            raise DataError(msg)
+        return Learned(
+            belief,
+            np.load(path / _VISITS, allow_pickle=False),
+            int(manifest["trips"]),
+            Cursor(int(manifest["epoch"]), int(manifest["mark"])),
+        )
+
+    def _complete(self) -> list[Path]:
+        return sorted(path for path in self._folder.iterdir() if path.name.isdigit())
+
+
+class _OtherModelError(Exception):
+    pass
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

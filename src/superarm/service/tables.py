@@ -1,0 +1,111 @@
+"""The tables; times are microseconds since 1970 in UTC, arrays are bytes (little endian)."""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+metadata = MetaData()
+
+_Sequence = BigInteger().with_variant(Integer, "sqlite")  # only INTEGER counts up there
+
+facts = Table(
+    "facts",
+    metadata,
+    Column("name", String(40), primary_key=True),
+    Column("value", Text, nullable=False),
+)
+"""Fingerprint of network and model, whether this is a demo, the epoch of the history."""
+
+keys = Table(
+    "keys",
+    metadata,
+    Column("id", String(16), primary_key=True),
+    Column("name", String(100), nullable=False),
+    Column("role", String(10), nullable=False),
+    Column("secret_sha256", String(64), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("revoked_at", BigInteger),
+)
+
+routes = Table(
+    "routes",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("key_id", String(16), nullable=False),
+    Column("issued_at", BigInteger, nullable=False),
+    Column("edges", LargeBinary, nullable=False),
+    Column("vehicle", Text, nullable=False),
+    Column("mode", String(10), nullable=False),
+    Column("mean_wh", Float, nullable=False),
+    Column("std_wh", Float, nullable=False),
+    Column("best_wh", Float, nullable=False),
+    Index("routes_by_time", "issued_at"),
+)
+"""Routes issued, with what was predicted then."""
+
+trips = Table(
+    "trips",
+    metadata,
+    Column("sequence", _Sequence, primary_key=True, autoincrement=True),
+    Column("xact", BigInteger, nullable=False),
+    Column("key_id", String(16), nullable=False),
+    Column("trip_id", String(100), nullable=False),
+    Column("content_sha256", String(64), nullable=False),
+    Column("received_at", BigInteger, nullable=False),
+    Column("driven_at", BigInteger, nullable=False),
+    Column("route_id", String(64)),
+    Column("vehicle", Text, nullable=False),
+    Column("edges", LargeBinary, nullable=False),
+    Column("spans", LargeBinary, nullable=False),
+    Column("energies_wh", LargeBinary, nullable=False),
+    Column("total_wh", Float),
+    Column("predicted_wh", Float),
+    Column("predicted_std_wh", Float),
+    Column("best_wh", Float),
+    Column("inside", Boolean),
+    UniqueConstraint("key_id", "trip_id", name="trip_once"),
+    Index("trips_by_xact", "xact"),
+    Index("trips_by_time", "received_at"),
+    sqlite_autoincrement=True,
+)
+"""The truth: every belief can be made again from these (and from `folded`)."""
+
+quarantine = Table(
+    "quarantine",
+    metadata,
+    Column("sequence", _Sequence, primary_key=True, autoincrement=True),
+    Column("key_id", String(16), nullable=False),
+    Column("trip_id", String(100), nullable=False),
+    Column("received_at", BigInteger, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("body", Text, nullable=False),
+)
+"""Trips that were not plausible, for people to look at."""
+
+folded = Table(
+    "folded",
+    metadata,
+    Column("key_id", String(16), primary_key=True),
+    Column("sums", LargeBinary, nullable=False),
+)
+"""Old trips of a key, summed up: what they say, visits per edge, calibration."""
+
+folded_ids = Table(
+    "folded_ids",
+    metadata,
+    Column("trip_sha256", String(64), primary_key=True),
+    Column("key_id", String(16), nullable=False),
+    Column("content_sha256", String(64), nullable=False),
+)
+"""So that a trip that was folded is still known when it is sent again."""

@@ -1,0 +1,118 @@
+"""Writing many small things durably: whatever waits is committed together, then acknowledged."""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from superarm.service.schemas import TripOutcome
+from superarm.service.store import Issued, Reported, Store
+
+MOST_WAITING = 2_000
+_MOST_TOGETHER = 256
+_STOP = None
+
+
+class BusyError(Exception):
+    """Too much is waiting; try again in a moment."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Waiting:
+    item: Reported | Issued
+    done: Callable[[TripOutcome | None, BaseException | None], None]
+
+
+class Writer:
+    """One thread that commits what handlers hand over; they wait until it is durable."""
+
+    def __init__(
+        self, store: Store, stored: Callable[[], None], most_waiting: int = MOST_WAITING
+    ) -> None:
+        """Start the thread.
+
+        Args:
+            store: where to.
+            stored: called after trips were committed.
+            most_waiting: beyond, handlers are turned away.
+        """
+        self._store = store
+        self._stored = stored
+        self._queue: queue.Queue[_Waiting | None] = queue.Queue()
+        self._most = most_waiting
+        self._thread = threading.Thread(target=self._run, name="writing")
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """How many items wait."""
+        return self._queue.qsize()
+
+    async def keep(self, items: list[Reported | Issued]) -> list[TripOutcome | None]:
+        """Return when all items are durable, with what became of each."""
+        if self._queue.qsize() + len(items) > self._most:
+            raise BusyError
+        loop = asyncio.get_running_loop()
+        futures = [loop.create_future() for _ in items]
+        for item, future in zip(items, futures, strict=True):
+            self._queue.put(_Waiting(item, _answering(loop, future)))
+        return list(await asyncio.gather(*futures))
+
+    def close(self) -> None:
+        """Commit what waits, then end."""
+        self._queue.put(_STOP)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            first = self._queue.get()
+            if first is _STOP:
+                return
+            batch, ending = [first], False
+            while len(batch) < _MOST_TOGETHER and not ending:
+                try:
+                    more = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+                if more is _STOP:
+                    ending = True
+                else:
+                    batch.append(more)
+            self._keep(batch)
+            if ending:
+                return
+
+    def _keep(self, batch: list[_Waiting]) -> None:
+        try:
+            outcomes = self._store.keep([waiting.item for waiting in batch])
+        except Exception as error:  # noqa: BLE001 - handed to those who wait
+            if len(batch) == 1:
+                batch[0].done(None, error)
+            else:  # one of them may be to blame: the others shall not suffer
+                for waiting in batch:
+                    self._keep([waiting])
+            return
+        if any(isinstance(waiting.item, Reported) for waiting in batch):
+            self._stored()
+        for waiting, outcome in zip(batch, outcomes, strict=True):
+            waiting.done(outcome, None)
+
+
+def _answering(
+    loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any]
+) -> Callable[[TripOutcome | None, BaseException | None], None]:
+    def settle(outcome: TripOutcome | None, error: BaseException | None) -> None:
+        if future.done():  # the client has gone away
+            return
+        if error is None:
+            future.set_result(outcome)
+        else:
+            future.set_exception(error)
+
+    def done(outcome: TripOutcome | None, error: BaseException | None) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, outcome, error)
+
+    return done
