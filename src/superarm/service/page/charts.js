@@ -1,0 +1,106 @@
+// Small charts in SVG, drawn with the page's own colours.
+
+const SPACE = "http://www.w3.org/2000/svg";
+
+function add(parent, name, attributes, text) {
+  const element = document.createElementNS(SPACE, name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  if (text !== undefined) element.textContent = text;
+  parent.append(element);
+  return element;
+}
+
+function frame(svg, x, y, options) {
+  const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
+  const left = 46, right = options.right ?? 10, top = 8, bottom = 32;
+  const across = (value) => left + ((value - x[0]) / (x[1] - x[0] || 1)) * (width - left - right);
+  const up = (value) => height - bottom - ((value - y[0]) / (y[1] - y[0] || 1)) * (height - top - bottom);
+  svg.replaceChildren();
+  for (const value of y) {
+    add(svg, "line", { class: "axis", x1: left, x2: width - right, y1: up(value), y2: up(value) });
+    add(svg, "text", { x: left - 5, y: up(value) + 4, "text-anchor": "end" }, options.shownY(value));
+  }
+  for (const [value, anchor] of [[x[0], "start"], [x[1], "end"]]) {
+    add(svg, "text", { x: across(value), y: height - 18, "text-anchor": anchor }, options.shownX(value));
+  }
+  add(svg, "text", { x: (left + width - right) / 2, y: height - 4, "text-anchor": "middle" }, options.labelX);
+  return { across, up, base: height - bottom };
+}
+
+const points = (pairs) => pairs.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join(" ");
+
+export function drawProfile(svg, profile) {
+  const distance = [0, ...profile.distance_m];
+  const mean = [0, ...profile.energy_wh];
+  const std = [0, ...profile.energy_std_wh];
+  const low = mean.map((value, i) => value - 1.645 * std[i]);
+  const high = mean.map((value, i) => value + 1.645 * std[i]);
+  const range = [Math.min(0, ...low), Math.max(...high, 1)];
+  const last = distance.at(-1);
+  const { across, up, base } = frame(svg, [0, last], range, {
+    shownX: (value) => `${(value / 1000).toFixed(1)} km`,
+    shownY: (value) => `${Math.round(value)} Wh`,
+    labelX: "grey: height",
+  });
+  const heights = [profile.height_m[0], ...profile.height_m];
+  const lowest = Math.min(...heights), spread = Math.max(...heights) - lowest || 1;
+  const hill = heights.map((value, i) => [across(distance[i]), base - 8 - 60 * ((value - lowest) / spread)]);
+  add(svg, "polygon", { class: "height", points: points([[across(0), base], ...hill, [across(last), base]]) });
+  const band = [
+    ...distance.map((value, i) => [across(value), up(high[i])]),
+    ...distance.map((value, i) => [across(value), up(low[i])]).reverse(),
+  ];
+  add(svg, "polygon", { class: "band", points: points(band) });
+  add(svg, "polyline", { class: "curve", points: points(distance.map((v, i) => [across(v), up(mean[i])])) });
+  svg.setAttribute("aria-label",
+    `Heights from ${Math.round(lowest)} to ${Math.round(lowest + spread)} metres; expected energy ` +
+    `${Math.round(mean.at(-1))} watt hours after ${(last / 1000).toFixed(1)} kilometres`);
+}
+
+export function drawRegret(svg, trips) {
+  if (!trips.length) {
+    svg.replaceChildren();
+    svg.setAttribute("aria-label", "No trip has been driven yet");
+    return;
+  }
+  const extra = trips.map((trip) => 100 * (trip.true_wh - trip.best_possible_wh) / Math.max(Math.abs(trip.best_possible_wh), 1));
+  const window = 20;
+  const smooth = extra.map((_, i) => {
+    const some = extra.slice(Math.max(0, i - window + 1), i + 1);
+    return some.reduce((sum, value) => sum + value, 0) / some.length;
+  });
+  const top = Math.min(Math.max(...extra, 5), 60);
+  const first = trips[0].number, last = Math.max(trips.at(-1).number, first + 1);
+  const { across, up } = frame(svg, [first, last], [0, top], {
+    shownX: (value) => String(value),
+    shownY: (value) => `${Math.round(value)} %`,
+    labelX: `trip; line: mean of ${window}`,
+  });
+  extra.forEach((value, i) => {
+    add(svg, "circle", { class: "dot", cx: across(trips[i].number), cy: up(Math.min(value, top)), r: 2.2 });
+  });
+  add(svg, "polyline", { class: "curve", points: points(smooth.map((v, i) => [across(trips[i].number), up(Math.min(v, top))])) });
+  svg.setAttribute("aria-label",
+    `Over the last ${Math.min(window, extra.length)} of ${extra.length} trips, ` +
+    `${smooth.at(-1).toFixed(1)} per cent more energy than the best possible routes`);
+}
+
+export function drawCalibration(svg, surprises) {
+  const edges = Array.from({ length: 13 }, (_, i) => -3 + i / 2);
+  const counts = edges.slice(0, -1).map((edge, i) => surprises.filter((z) =>
+    (i === 0 || z >= edge) && (i === edges.length - 2 || z < edges[i + 1])).length / surprises.length);
+  const normal = (z) => 0.5 * Math.exp(-z * z / 2) / Math.sqrt(2 * Math.PI);
+  const { across, up, base } = frame(svg, [-3, 3], [0, Math.max(...counts, 0.2)], {
+    shownX: (value) => String(value),
+    shownY: (value) => `${Math.round(100 * value)} %`,
+    labelX: "line: as it should be",
+  });
+  counts.forEach((count, i) => {
+    const x = across(edges[i]) + 1;
+    add(svg, "rect", { class: "bar", x, y: up(count), width: across(edges[i + 1]) - x, height: base - up(count) });
+  });
+  const curve = Array.from({ length: 61 }, (_, i) => -3 + i / 10).map((z) => [across(z), up(normal(z))]);
+  add(svg, "polyline", { class: "curve", points: points(curve) });
+  const inside = surprises.filter((z) => Math.abs(z) <= 1.645).length / surprises.length;
+  svg.setAttribute("aria-label", `${Math.round(100 * inside)} per cent of ${surprises.length} trips were inside the 90 per cent interval`);
+}
