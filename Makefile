@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 endif
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format bench bench-service clean
 
 demo: $(VENV)/core.stamp
 	$(BIN)/superarm demo
@@ -30,6 +30,9 @@ format: $(VENV)/test.stamp
 
 bench: $(VENV)/bench.stamp
 	$(BIN)/python benchmarks/run.py
+
+bench-service: $(VENV)/test.stamp
+	$(BIN)/python benchmarks/run.py service
 
 clean:
 	rm -rf $(VENV) superarm-demo

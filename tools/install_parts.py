@@ -20,10 +20,13 @@ PYTHON_PARTS = {
     "pandas": "pandas",
     "polars": "polars",
     "duckdb": "duckdb",
+    "schemathesis": "schemathesis",
+    "playwright": "playwright",
+    "axe_playwright_python": "axe-playwright-python",
 }
 """Importable module -> requirement, versions by constraints.txt."""
 
-DEBIAN_PARTS: dict[str, str] = {}
+DEBIAN_PARTS: dict[str, str] = {"chromium": "chromium", "pg_ctlcluster": "postgresql"}
 """Command -> Debian package."""
 
 

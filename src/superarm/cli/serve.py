@@ -78,7 +78,8 @@ def serve(  # noqa: PLR0913, PLR0917 - a server has these options
     console = Console(stderr=True)
 
     def listening(url: str) -> None:
-        console.print(f"{roads.name}: open {url} in a browser. Stop with Ctrl-C.", highlight=False)
+        text = f"{roads.name}: open {url} in a browser. Stop with Ctrl-C."
+        console.print(text, highlight=False, soft_wrap=True)
 
     run(settings, host=host, port=port, log_level=log_level, listening=listening)
 

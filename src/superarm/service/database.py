@@ -70,11 +70,12 @@ class Database:
     def claim(self, fingerprint: str, *, demo: bool) -> None:
         """Say that this database belongs to a network, or refuse if it belongs to another."""
         with self.engine.begin() as connection:
-            known = dict(connection.execute(select(facts.c.name, facts.c.value)).tuples().all())
+            rows = connection.execute(select(facts.c.name, facts.c.value)).all()
+            known: dict[str, str] = {row.name: row.value for row in rows}
             if not known:
                 values = {"fingerprint": fingerprint, "demo": str(demo), "epoch": "0"}
-                rows = [{"name": name, "value": value} for name, value in values.items()]
-                connection.execute(insert(facts), rows)
+                new = [{"name": name, "value": value} for name, value in values.items()]
+                connection.execute(insert(facts), new)
                 return
         if (known["demo"] == "True") != demo:
             kind, way = ("a demo", "with") if not demo else ("no demo", "without")

@@ -23,6 +23,9 @@ MOST_BODY = 8 * 2**20
 MOST_UNPACKED = 32 * 2**20
 """Bytes of a request's body after decompression."""
 
+MOST_HEARD = 64 * 2**20
+"""Bytes of a refused body that are read and thrown away before the connection is cut."""
+
 _GZIP = 16 + zlib.MAX_WBITS
 _REQUEST_ID = re.compile(r"^[A-Za-z0-9._-]{1,64}$")
 
@@ -94,7 +97,7 @@ class Gate:
 
         try:
             self._check_host(headers)
-            body = await _body(headers, receive) if _has_body(headers) else None
+            body = await _checked_body(headers, receive) if _has_body(headers) else None
             await self._app(scope, receive if body is None else _replay(body, receive), answering)
         except Refused as refused:
             await _refuse(answering, refused, request_id)
@@ -154,6 +157,25 @@ def _unpacking(headers: dict[str, bytes]) -> "zlib._Decompress | None":
     if int(length) > MOST_BODY:
         raise _too_large(MOST_BODY)
     return zlib.decompressobj(_GZIP) if encoding == "gzip" else None
+
+
+async def _checked_body(headers: dict[str, bytes], receive: Receive) -> bytes:
+    """Return the body; of one that is refused, hear the rest, so that the answer is heard."""
+    more = True
+
+    async def noting() -> Message:
+        nonlocal more
+        message = await receive()
+        more = message.get("more_body", False)
+        return message
+
+    try:
+        return await _body(headers, noting)
+    except Refused:
+        heard = 0
+        while more and heard < MOST_HEARD:
+            heard += len((await noting()).get("body", b""))
+        raise
 
 
 async def _body(headers: dict[str, bytes], receive: Receive) -> bytes:

@@ -13,6 +13,8 @@ from superarm.service.logs import log_as_json
 from superarm.service.state import Settings, State
 
 DRAIN_S = 20
+KEEP_ALIVE_S = 75
+"""Longer than proxies keep theirs, so that none sends a request into a closing connection."""
 
 
 def serve(
@@ -44,6 +46,7 @@ def serve(
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=DRAIN_S,
+        timeout_keep_alive=KEEP_ALIVE_S,
         backlog=1024,
     )
     with _listening_socket(host, port) as sock:

@@ -29,7 +29,7 @@ const LAYERS = {
     value: (edge, i) => state.belief.energy_wh[i] / (edge.length_m / 1000),
   },
   uncertainty: {
-    unit: "Wh/km (±1 sd)",
+    unit: "± Wh/km",
     value: (edge, i) => state.belief.energy_std_wh[i] / (edge.length_m / 1000),
   },
   visits: { unit: "visits", value: (_, i) => Math.log1p(state.belief.count[i]), shown: (v) => Math.round(Math.expm1(v)) },
@@ -45,7 +45,8 @@ function paintRoads() {
   const high = sorted[Math.ceil(0.98 * (sorted.length - 1))];
   state.map?.show(values.map((value) => Math.min(Math.max((value - low) / (high - low || 1), 0), 1)));
   const shown = layer.shown ?? ((value) => Math.round(value));
-  at("low").textContent = `${shown(low)} ${layer.unit}`;
+  at("low").textContent = `${shown(low)}`;
+  at("unit").textContent = layer.unit;
   at("high").textContent = `${shown(high)}`;
   at("ramp").style.background = `linear-gradient(to right, ${ramp().join(", ")})`;
   at("legend").setAttribute("aria-label",

@@ -12,7 +12,7 @@ function add(parent, name, attributes, text) {
 
 function frame(svg, x, y, options) {
   const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
-  const left = 46, right = options.right ?? 10, top = 8, bottom = 32;
+  const left = 58, right = options.right ?? 10, top = 8, bottom = 32;
   const across = (value) => left + ((value - x[0]) / (x[1] - x[0] || 1)) * (width - left - right);
   const up = (value) => height - bottom - ((value - y[0]) / (y[1] - y[0] || 1)) * (height - top - bottom);
   svg.replaceChildren();
@@ -42,6 +42,7 @@ export function drawProfile(svg, profile) {
     shownY: (value) => `${Math.round(value)} Wh`,
     labelX: "grey: height",
   });
+  if (range[0] < 0) add(svg, "line", { class: "axis", x1: across(0), x2: across(last), y1: up(0), y2: up(0) });
   const heights = [profile.height_m[0], ...profile.height_m];
   const lowest = Math.min(...heights), spread = Math.max(...heights) - lowest || 1;
   const hill = heights.map((value, i) => [across(distance[i]), base - 8 - 60 * ((value - lowest) / spread)]);

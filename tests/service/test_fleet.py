@@ -1,0 +1,123 @@
+"""Vehicles that share one belief, and trips as evidence."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from parts import require_module
+from services import small_city
+from strategies import seeds
+from superarm.navigation import EnergyModel, Vehicle
+
+require_module("fastapi", "service")
+
+from superarm.service.fleet import CLASSES, Fleet  # noqa: E402
+from superarm.service.measurements import (  # noqa: E402
+    ImplausibleTripError,
+    Measured,
+    Reader,
+)
+
+CITY = small_city()
+FLEET = Fleet(CITY)
+READER = Reader(FLEET)
+N = CITY.n_edges
+CAR, TRUCK = CLASSES["car"], CLASSES["truck"]
+
+
+def spans(rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Disjoint spans of some of the positions from 0 to size - 1."""
+    cuts = np.unique(rng.integers(0, size, 6))
+    first, last = cuts[:-1], cuts[1:] - 1
+    keep = rng.random(first.size) < 0.8
+    keep[0] = True
+    return first[keep], last[keep]
+
+
+def test_classes_weigh_what_they_should() -> None:
+    assert CAR.mass_kg == pytest.approx(1830)
+    assert TRUCK.mass_kg == 18_000
+    light, heavy = FLEET.drivetrain(CAR), FLEET.drivetrain(TRUCK)
+    assert light.scale == 1.0
+    spreads = [EnergyModel(CITY, vehicle, "physical").spread_wh for vehicle in (CAR, TRUCK)]
+    assert_allclose(heavy.scale, spreads[1] / spreads[0])
+    assert heavy.scale > 5
+    assert (heavy.cost_wh >= -1e-9).all()
+    assert_allclose(light.energy_wh, EnergyModel(CITY, CAR, "physical").prior_energy_wh)
+
+
+@settings(max_examples=30)
+@given(seeds)
+def test_a_truck_teaches_what_a_car_would(seed: int) -> None:
+    """(measured - prior of the class) / s is the same function of the roads for 1.8 t and 18 t."""
+    rng = np.random.default_rng(seed)
+    edges = rng.integers(N, size=20)
+    first, last = spans(rng, 20)
+    more = 5 * rng.standard_normal(first.size)  # in Wh of the reference
+    found = []
+    for vehicle in (CAR, TRUCK):
+        drivetrain = FLEET.drivetrain(vehicle)
+        prior = np.array(
+            [drivetrain.energy_wh[edges[f : e + 1]].sum() for f, e in zip(first, last, strict=True)]
+        )
+        trip = Measured(vehicle, edges, first, last, prior + drivetrain.scale * more)
+        found.append(READER.evidence([trip]))
+    assert_allclose(found[0].weighted, found[1].weighted, atol=1e-9)
+    assert_allclose(found[0].precision.toarray(), found[1].precision.toarray(), atol=1e-12)
+
+
+def test_learning_from_trucks_makes_cars_predict_better() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.multivariate_normal(np.zeros(N), FLEET.prior().matrix, method="eigh")
+    heavy = FLEET.drivetrain(TRUCK)
+    edges = rng.permutation(N)[: N // 2]
+    noise = FLEET.noise_std_wh * rng.standard_normal(edges.size)
+    measured = heavy.energy_wh[edges] + heavy.scale * (truth[edges] + noise)
+    everywhere = np.arange(edges.size)
+    trip = Measured(TRUCK, edges, everywhere, everywhere, measured)
+    belief = FLEET.prior().condition_evidence(READER.evidence([trip]))
+    expected = -belief.mean  # f, for a car
+    assert np.abs(expected[edges] - truth[edges]).mean() < 0.5 * np.abs(truth[edges]).mean()
+    z = (truth - expected) / np.sqrt(belief.matrix.diagonal())
+    assert 0.7 < z.std() < 1.3
+
+
+@settings(max_examples=30)
+@given(seeds, st.booleans())
+def test_trips_survive_the_database_and_batches_add_up(seed: int, total: bool) -> None:
+    rng = np.random.default_rng(seed)
+    trips = []
+    for _ in range(4):
+        edges = rng.integers(N, size=15)
+        first, last = (np.array([0]), np.array([14])) if total else spans(rng, 15)
+        vehicle = Vehicle(mass_kg=float(rng.uniform(900, 20_000)))
+        trips.append(Measured(vehicle, edges, first, last, 100 * rng.random(first.size)))
+    again = [Measured.unpack(**trip.pack()) for trip in trips]  # type: ignore[arg-type]
+    for trip, other in zip(trips, again, strict=True):
+        assert trip.vehicle == other.vehicle
+        for name in ("edges", "first", "last", "energies_wh"):
+            assert_array_equal(getattr(trip, name), getattr(other, name))
+        assert (other.total_wh is None) == (not total)
+    together = READER.evidence(again)
+    apart = READER.evidence(trips[:1]) + READER.evidence(trips[1:])
+    assert_allclose(together.weighted, apart.weighted, atol=1e-9)
+    assert_allclose(together.precision.toarray(), apart.precision.toarray(), atol=1e-12)
+    visits = np.zeros(N)
+    for trip in trips:
+        for begin, end in zip(trip.first, trip.last, strict=True):
+            np.add.at(visits, trip.edges[begin : end + 1], 1)
+    assert_array_equal(READER.visits(again), visits)
+
+
+def test_absurd_energies_are_not_believed_and_odd_ones_are() -> None:
+    edges = np.arange(10)
+    expected = float(FLEET.drivetrain(CAR).energy_wh[edges].sum())
+    for energy, plausible in ((expected, True), (1.5 * expected + 50, True), (1e5, False)):
+        trip = Measured(CAR, edges, np.array([0]), np.array([9]), np.array([energy]))
+        if plausible:
+            READER.require_plausible(trip)
+        else:
+            with pytest.raises(ImplausibleTripError, match="check unit"):
+                READER.require_plausible(trip)

@@ -1,0 +1,216 @@
+"""Routes, predictions and batteries, against enumeration, dense sums and closed forms."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy.stats import norm
+
+from parts import require_module
+from services import small_city
+from strategies import finite, seeds
+from superarm import InfeasibleError
+from superarm.oracles import Dijkstra, Paths
+
+require_module("fastapi", "service")
+
+from superarm.service.battery import Battery, probability_of_arrival  # noqa: E402
+from superarm.service.fleet import CLASSES, Fleet  # noqa: E402
+from superarm.service.posterior import Posterior  # noqa: E402
+from superarm.service.routing import (  # noqa: E402
+    INTERVAL,
+    LEAST_PROBABILITY,
+    MOST_SHARED,
+    Router,
+    Wish,
+)
+
+CITY = small_city()
+FLEET = Fleet(CITY)
+ROUTER = Router(CITY)
+PRIOR = FLEET.prior()
+N = CITY.n_edges
+
+
+def posterior_after(seed: int, trips: int = 30) -> Posterior:
+    """What is believed after some random edges were measured."""
+    rng = np.random.default_rng(seed)
+    edges = rng.integers(N, size=8 * trips)
+    rewards = 40 * rng.standard_normal(edges.size)
+    belief = PRIOR.condition(FLEET.reference.arms.take(edges), rewards)
+    counts = np.bincount(edges, minlength=N).astype(float)
+    return Posterior.of(belief, counts, trips=trips)
+
+
+def wishes(seed: int) -> Wish:
+    start, goal = np.random.default_rng(seed).choice(N, size=2, replace=False)
+    return Wish(int(start), int(goal))
+
+
+@settings(max_examples=25)
+@given(seeds, st.sampled_from(list(CLASSES)))
+def test_the_best_route_has_the_least_expected_dissipation(seed: int, name: str) -> None:
+    posterior, drivetrain = posterior_after(seed), FLEET.drivetrain(CLASSES[name])
+    wish = Wish(wishes(seed).start, wishes(seed).goal, "best")
+    answer = ROUTER.answer(wish, posterior, drivetrain, np.random.default_rng(0))
+    costs = np.maximum(posterior.cost_wh(drivetrain), 0)
+    paths = Paths.on_turns(N, CITY.turns, wish.start, wish.goal)
+    expected = Dijkstra().select(paths, -costs)
+    assert paths.contains(answer.route.edges)
+    assert_allclose(costs[answer.route.edges].sum(), costs[expected].sum(), rtol=1e-12)
+    assert answer.exploration_wh == 0.0
+    assert answer.fallback is None
+
+
+@settings(max_examples=25)
+@given(seeds, st.sampled_from(list(CLASSES)))
+def test_predictions_use_the_joint_covariance_and_the_noise(seed: int, name: str) -> None:
+    posterior, drivetrain = posterior_after(seed), FLEET.drivetrain(CLASSES[name])
+    answer = ROUTER.answer(wishes(seed), posterior, drivetrain, np.random.default_rng(seed))
+    edges = answer.route.edges
+    energy = drivetrain.cost_wh - drivetrain.scale * posterior.mean + drivetrain.potential_wh
+    for end in range(1, edges.size + 1):
+        some = edges[:end]
+        block = posterior.covariance[np.ix_(some, some)]
+        variance = drivetrain.scale**2 * (block.sum() + end * posterior.noise_std**2)
+        assert_allclose(answer.route.profile_std_wh[end - 1], np.sqrt(variance), rtol=1e-9)
+        mean = energy[some].sum()
+        assert_allclose(answer.route.profile_mean_wh[end - 1], mean, rtol=1e-9, atol=1e-9)
+    assert answer.route.mean_wh == answer.route.profile_mean_wh[-1]
+    low, high = answer.route.interval_wh
+    assert_allclose(
+        [low, high],
+        answer.route.mean_wh + np.array([-1, 1]) * 1.6449 * answer.route.std_wh,
+        rtol=1e-3,
+    )
+
+
+def test_the_interval_holds_nine_of_ten_draws_of_the_posterior() -> None:
+    posterior, drivetrain = posterior_after(4), FLEET.drivetrain(CLASSES["truck"])
+    route = ROUTER.answer(wishes(4), posterior, drivetrain, np.random.default_rng(0)).route
+    mean, covariance = posterior.along(route.edges, drivetrain)
+    draws = np.random.default_rng(1).multivariate_normal(mean, covariance, size=20_000).sum(axis=1)
+    low, high = route.interval_wh
+    assert abs(((draws >= low) & (draws <= high)).mean() - 0.9) < 0.01
+    assert_allclose(norm.cdf(INTERVAL), 0.95, atol=1e-12)
+
+
+@settings(max_examples=30)
+@given(seeds, finite(0.0, 0.3), st.sampled_from(["explore", "optimistic"]), finite(0.3, 3.0))
+def test_exploring_keeps_to_its_limits(seed: int, extra: float, mode: Any, charge: float) -> None:
+    posterior, drivetrain = posterior_after(seed % 50), FLEET.drivetrain(CLASSES["car"])
+    plain = wishes(seed)
+    best = ROUTER.answer(
+        Wish(plain.start, plain.goal, "best"), posterior, drivetrain, np.random.default_rng(0)
+    )
+    battery = Battery(max(charge * best.route.mean_wh, 50.0), 20_000.0, 20.0)
+    wish = Wish(plain.start, plain.goal, mode, (), battery, 0, extra)
+    answer = ROUTER.answer(wish, posterior, drivetrain, np.random.default_rng(seed))
+    assert answer.route.mean_wh <= answer.best.mean_wh + extra * abs(answer.best.mean_wh) + 1e-9
+    assert answer.route.arrival is not None
+    if not np.array_equal(answer.route.edges, answer.best.edges):
+        assert answer.route.arrival >= LEAST_PROBABILITY
+        assert answer.fallback is None
+    if answer.fallback is not None:
+        assert np.array_equal(answer.route.edges, answer.best.edges)
+
+
+def test_exploring_does_explore_and_says_when_it_may_not() -> None:
+    posterior, drivetrain = posterior_after(7), FLEET.drivetrain(CLASSES["car"])
+    rng = np.random.default_rng(0)
+    found, fallbacks = set(), 0
+    for seed in range(40):
+        plain = wishes(seed)
+        bold = Wish(plain.start, plain.goal, "explore", (), None, 0, 1.0)
+        shy = Wish(plain.start, plain.goal, "explore", (), None, 0, 0.0)
+        found.add(ROUTER.answer(bold, posterior, drivetrain, rng).exploration_wh > 0)
+        fallbacks += ROUTER.answer(shy, posterior, drivetrain, rng).fallback is not None
+    assert found == {True, False}
+    assert fallbacks > 0
+
+
+@settings(max_examples=30)
+@given(seeds)
+def test_alternatives_differ_and_do_not_cost_much_more(seed: int) -> None:
+    posterior, drivetrain = posterior_after(seed % 20), FLEET.drivetrain(CLASSES["car"])
+    plain = wishes(seed)
+    wish = Wish(plain.start, plain.goal, "best", (), None, 3)
+    answer = ROUTER.answer(wish, posterior, drivetrain, np.random.default_rng(0))
+    routes = [answer.route, *answer.alternatives]
+    assert len(routes) <= 4
+    for one, other in itertools.combinations(routes, 2):
+        shared = CITY.length_m[np.intersect1d(one.edges, other.edges)].sum()
+        assert shared < MOST_SHARED * CITY.length_m[other.edges].sum()  # the later one
+    for other in answer.alternatives:
+        assert other.mean_wh <= answer.best.mean_wh + 0.2 * abs(answer.best.mean_wh) + 1e-9
+        paths = Paths.on_turns(N, CITY.turns, wish.start, wish.goal)
+        assert paths.contains(other.edges)
+
+
+def test_alternatives_are_found_where_there_are_some() -> None:
+    posterior, drivetrain = posterior_after(1), FLEET.drivetrain(CLASSES["car"])
+    counts = []
+    for seed in range(20):
+        plain = wishes(seed)
+        wish = Wish(plain.start, plain.goal, "best", (), None, 3)
+        counts.append(len(ROUTER.answer(wish, posterior, drivetrain, None).alternatives))  # type: ignore[arg-type]
+    assert np.mean(counts) > 0.5
+
+
+def test_closed_edges_are_avoided_and_dead_ends_are_named() -> None:
+    posterior, drivetrain = posterior_after(1), FLEET.drivetrain(CLASSES["car"])
+    rng = np.random.default_rng(0)
+    plain = wishes(5)
+    first = ROUTER.answer(Wish(plain.start, plain.goal, "best"), posterior, drivetrain, rng).route
+    middle = int(first.edges[first.edges.size // 2])
+    other = Wish(plain.start, plain.goal, "best", (middle,))
+    assert middle not in ROUTER.answer(other, posterior, drivetrain, rng).route.edges
+    around = set(CITY.turns[CITY.turns[:, 1] == plain.goal, 0].tolist())
+    with pytest.raises(InfeasibleError, match="no open road leads from edge"):
+        ROUTER.answer(
+            Wish(plain.start, plain.goal, "best", tuple(around)), posterior, drivetrain, rng
+        )
+
+
+def test_a_route_to_where_one_is_has_one_edge() -> None:
+    posterior, drivetrain = posterior_after(1), FLEET.drivetrain(CLASSES["car"])
+    answer = ROUTER.answer(Wish(3, 3), posterior, drivetrain, np.random.default_rng(0))
+    assert answer.route.edges.tolist() == [3]
+
+
+# ---- batteries
+
+
+@given(finite(-500, 500), finite(1, 200), finite(0, 400), finite(0, 100))
+def test_one_edge_has_a_closed_form(mean: float, std: float, charge: float, reserve: float) -> None:
+    battery = Battery(charge, 1000.0, reserve)
+    found = probability_of_arrival(battery, np.array([mean]), np.array([[std**2]]))
+    expected = 0.0 if charge < reserve else norm.cdf((charge - reserve - mean) / std)
+    assert abs(found - expected) < 0.005
+
+
+@settings(max_examples=20)
+@given(seeds, st.integers(2, 60))
+def test_joint_prefix_sums_are_what_simulation_says(seed: int, size: int) -> None:
+    rng = np.random.default_rng(seed)
+    root = rng.standard_normal((size, size)) * 5
+    mean, covariance = rng.uniform(-20, 40, size), root @ root.T + np.eye(size)
+    battery = Battery(max(mean.sum(), 0) + 20 * np.sqrt(size), mean.sum() + 60 * size, 10.0)
+    found = probability_of_arrival(battery, mean, covariance)
+    charge, lasting = np.full(20_000, battery.charge_wh), np.ones(20_000, dtype=bool)
+    for energy in rng.multivariate_normal(mean, covariance, 20_000, method="cholesky").T:
+        charge = np.minimum(charge - energy, battery.capacity_wh)
+        lasting &= charge >= battery.reserve_wh
+    assert abs(found - lasting.mean()) < 0.025
+
+
+def test_what_a_full_battery_cannot_take_is_lost() -> None:
+    mean, nothing = np.array([-100.0, 100.0]), np.full((2, 2), 1e-12) + 1e-12 * np.eye(2)
+    full = Battery(50.0, 50.0, 0.0)
+    assert probability_of_arrival(full, mean, nothing) == 0.0  # 50 -> 50 (full) -> -50
+    assert probability_of_arrival(Battery(50.0, 150.0), mean, nothing) == 1.0
+    assert probability_of_arrival(Battery(5.0, 50.0, 6.0), mean, nothing) == 0.0
