@@ -95,7 +95,7 @@ class Fleetful:
     def start(self, server: Server, clients: int = 3) -> None:
         self._stop.clear()
         self._threads = [
-            threading.Thread(target=self._report, args=(server, number))
+            threading.Thread(target=self._report, args=(server, number), daemon=True)
             for number in range(clients)
         ]
         for thread in self._threads:

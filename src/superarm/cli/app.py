@@ -49,5 +49,6 @@ def main() -> None:
     try:
         app()
     except (SuperarmError, ImportError, OSError, ValueError) as error:
-        Console(stderr=True).print(f"[bold red]superarm:[/] {escape(str(error))}", highlight=False)
+        text = f"[bold red]superarm:[/] {escape(str(error))}"
+        Console(stderr=True).print(text, highlight=False, soft_wrap=True)
         sys.exit(1)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
@@ -31,8 +31,9 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]", "testserver"})
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _bearer = HTTPBearer(auto_error=False, description="An API key, `superarm.ID.SECRET`.")
+_PROBLEM = {"$ref": "#/components/schemas/Problem"}  # JSON whatever else an endpoint answers
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
-    code: {"model": schemas.Problem, "description": meaning}
+    code: {"content": {"application/json": {"schema": _PROBLEM}}, "description": meaning}
     for code, meaning in {
         400: "The request cannot be read.",
         401: "No valid key.",
@@ -57,6 +58,16 @@ _Box = Annotated[
 ]
 _STATUS = {"accepted": 201, "duplicate": 200, "conflict": 409, "rejected": 422}
 _GOOD = {200, 201}
+
+
+class GeoJson(JSONResponse):
+    """A map, as bytes that are JSON already."""
+
+    media_type = "application/geo+json"
+
+    def render(self, content: bytes) -> bytes:
+        """Return the content as it is."""
+        return content
 
 
 def make_app(state: State, demo: Callable[[FastAPI, State], None] | None = None) -> FastAPI:
@@ -143,13 +154,18 @@ def _add_questions(app: FastAPI, state: State) -> None:
         await state.writer.keep([issued])
         return Response(body, media_type="application/json")
 
-    @app.get("/v1/network", tags=["map"])
+    @app.get(
+        "/v1/network",
+        response_model=schemas.RoadCollection,
+        response_class=GeoJson,
+        tags=["map"],
+    )
     async def network(key: Reading, bbox: _Box = None) -> Response:
         """Return the roads as GeoJSON; ids of features are the positions used in `/v1/belief`."""
         del key
         edges = _edges_in(state, bbox)
         body = await state.on_router(lambda _: state.network_json(edges))
-        return Response(body, media_type="application/geo+json")
+        return GeoJson(body)
 
     @app.get("/v1/belief", response_model=schemas.BeliefAnswer, tags=["map"])
     async def belief(key: Reading, bbox: _Box = None, vehicle: ClassName = "car") -> Response:
@@ -243,12 +259,12 @@ def _add_health(app: FastAPI, state: State) -> None:
             raise Refused(503, "the learner is being restarted", {"retry-after": "2"})
         return {"status": "ready"}
 
-    @app.get("/metrics", tags=["health"])
+    @app.get("/metrics", response_class=PlainTextResponse, tags=["health"])
     def metrics(key: Reading) -> Response:
         """Return numbers for Prometheus."""
         del key
         state.forget_old_routes()
-        return Response(state.metrics.text(state.gauges()), media_type="text/plain; version=0.0.4")
+        return PlainTextResponse(state.metrics.text(state.gauges()))
 
 
 def _add_page(app: FastAPI) -> None:

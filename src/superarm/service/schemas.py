@@ -122,6 +122,23 @@ class Line(BaseModel):
     coordinates: list[list[float]]
 
 
+class Road(BaseModel):
+    """An edge as a GeoJSON feature; its id is its position."""
+
+    type: Literal["Feature"]
+    id: int
+    geometry: Line
+    properties: dict[str, Any]
+
+
+class RoadCollection(BaseModel):
+    """The roads as GeoJSON."""
+
+    type: Literal["FeatureCollection"]
+    name: str
+    features: list[Road]
+
+
 class Profile(BaseModel):
     """Along the route, at the end of every edge."""
 

@@ -1,8 +1,10 @@
 """Starting the service."""
 
 import ipaddress
+import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import uvicorn
 
@@ -54,7 +56,21 @@ def serve(
         shown = f"[{host}]" if ":" in host else host
         if listening is not None:
             listening(f"http://{shown}:{number}")
-        uvicorn.Server(config).run(sockets=[sock])
+        with _signals_end_quietly():
+            uvicorn.Server(config).run(sockets=[sock])
+
+
+@contextmanager
+def _signals_end_quietly() -> Iterator[None]:
+    """Let signals that the server has obeyed do nothing more when it passes them on afterwards."""
+    before = {
+        number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _listening_socket(host: str, port: int) -> socket.socket:
