@@ -42,18 +42,22 @@ class Writer:
         self._stored = stored
         self._queue: queue.Queue[_Waiting | None] = queue.Queue()
         self._most = most_waiting
+        self._pending = 0
+        self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="writing")
         self._thread.start()
 
     @property
     def waiting(self) -> int:
-        """How many items wait."""
-        return self._queue.qsize()
+        """How many items wait, or are being committed."""
+        return self._pending
 
     async def keep(self, items: list[Reported | Issued]) -> list[TripOutcome | None]:
         """Return when all items are durable, with what became of each."""
-        if self._queue.qsize() + len(items) > self._most:
-            raise BusyError
+        with self._lock:
+            if self._pending + len(items) > self._most:
+                raise BusyError
+            self._pending += len(items)
         loop = asyncio.get_running_loop()
         futures = [loop.create_future() for _ in items]
         for item, future in zip(items, futures, strict=True):
@@ -89,7 +93,7 @@ class Writer:
             outcomes = self._store.keep([waiting.item for waiting in batch])
         except Exception as error:  # noqa: BLE001 - handed to those who wait
             if len(batch) == 1:
-                batch[0].done(None, error)
+                self._settle(batch[0], None, error)
             else:  # one of them may be to blame: the others shall not suffer
                 for waiting in batch:
                     self._keep([waiting])
@@ -97,7 +101,14 @@ class Writer:
         if any(isinstance(waiting.item, Reported) for waiting in batch):
             self._stored()
         for waiting, outcome in zip(batch, outcomes, strict=True):
-            waiting.done(outcome, None)
+            self._settle(waiting, outcome, None)
+
+    def _settle(
+        self, waiting: _Waiting, outcome: TripOutcome | None, error: BaseException | None
+    ) -> None:
+        with self._lock:
+            self._pending -= 1
+        waiting.done(outcome, error)
 
 
 def _answering(
