@@ -64,11 +64,12 @@ def assert_as_rebuilt(learned: Learned, url: str) -> None:
     database = Database(url)
     news = History(database, Reader(fleet)).since(Cursor())
     database.close()
-    expected = fleet.prior().condition_evidence(news.evidence)
+    expected: Any = fleet.prior().condition_evidence(news.evidence)
+    found: Any = learned.belief
     assert learned.trips == news.trips
     assert_array_equal(learned.visits, news.visits)
-    assert_allclose(learned.belief.mean, expected.mean, rtol=0, atol=1e-9)
-    assert_allclose(learned.belief.matrix, expected.matrix, rtol=0, atol=1e-9)
+    assert_allclose(found.mean, expected.mean, rtol=0, atol=1e-9)
+    assert_allclose(found.matrix, expected.matrix, rtol=0, atol=1e-9)
 
 
 def all_trips(server: Server) -> list[str]:

@@ -9,6 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from parts import require_module
 from services import small_city
 from strategies import seeds
+from superarm import CapacityError
+from superarm.beliefs import InducedGP
 from superarm.navigation import EnergyModel, Vehicle
 
 require_module("fastapi", "service")
@@ -19,6 +21,8 @@ from superarm.service.measurements import (  # noqa: E402
     Measured,
     Reader,
 )
+from superarm.service.posterior import Posterior  # noqa: E402
+from superarm.service.shared import SharedPosteriors  # noqa: E402
 
 CITY = small_city()
 FLEET = Fleet(CITY)
@@ -70,7 +74,9 @@ def test_a_truck_teaches_what_a_car_would(seed: int) -> None:
 
 def test_learning_from_trucks_makes_cars_predict_better() -> None:
     rng = np.random.default_rng(0)
-    truth = rng.multivariate_normal(np.zeros(N), FLEET.prior().matrix, method="eigh")
+    model = FLEET.reference
+    prior = model.kernel.gram(model.arms, model.arms)
+    truth = rng.multivariate_normal(np.zeros(N), prior, method="eigh")
     heavy = FLEET.drivetrain(TRUCK)
     edges = rng.permutation(N)[: N // 2]
     noise = FLEET.noise_std_wh * rng.standard_normal(edges.size)
@@ -80,7 +86,7 @@ def test_learning_from_trucks_makes_cars_predict_better() -> None:
     belief = FLEET.prior().condition_evidence(READER.evidence([trip]))
     expected = -belief.mean  # f, for a car
     assert np.abs(expected[edges] - truth[edges]).mean() < 0.5 * np.abs(truth[edges]).mean()
-    z = (truth - expected) / np.sqrt(belief.matrix.diagonal())
+    z = (truth - expected) / belief.posterior(model.arms).std
     assert 0.7 < z.std() < 1.3
 
 
@@ -121,3 +127,36 @@ def test_absurd_energies_are_not_believed_and_odd_ones_are() -> None:
         else:
             with pytest.raises(ImplausibleTripError, match="check unit"):
                 READER.require_plausible(trip)
+
+
+def test_large_networks_are_summed_up_and_go_through_shared_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("superarm.service.fleet.MOST_ARMS", 100)
+    monkeypatch.setattr("superarm.service.fleet.FEATURES", 60)
+    fleet = Fleet(CITY)
+    assert fleet.n_features == 60
+    rng = np.random.default_rng(0)
+    edges = rng.integers(N, size=40)
+    trip = Measured(CAR, edges, np.array([0]), np.array([39]), np.array([900.0]))
+    belief = fleet.prior().condition_evidence(Reader(fleet).evidence([trip]))
+    assert isinstance(belief, InducedGP)
+    posterior = Posterior.of(belief, READER.visits([trip]), trips=1)
+    shared = SharedPosteriors(N, 60)
+    for slot in (1, 0):
+        shared.write(slot, posterior)
+    seen = shared.read(0, version=3, trips=1, noise_std=posterior.noise_std)
+    assert_array_equal(seen.mean, posterior.mean)
+    some = rng.integers(N, size=12)
+    assert_allclose(
+        seen.joint.among(some), belief.posterior(fleet.reference.arms.take(some)).covariance()
+    )
+    # never surer than the exact belief by much, and close to it
+    exact = FLEET.prior().condition_evidence(READER.evidence([trip]))
+    arms = FLEET.reference.arms
+    assert_allclose(
+        seen.mean, exact.posterior(arms).mean, atol=0.3 * exact.posterior(arms).std.max()
+    )
+    monkeypatch.setattr("superarm.service.fleet.MOST_EDGES", 200)
+    with pytest.raises(CapacityError, match="one service per region"):
+        Fleet(CITY).prior()

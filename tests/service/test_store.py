@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from parts import require_command, require_module
 from services import fresh_database, postgresql, small_city, trip_between
 from superarm import DataError
-from superarm.beliefs import DenseGP
 
 require_module("fastapi", "service")
 
@@ -69,7 +68,7 @@ def reported(number: int, *, key: str = "k", total: bool = False) -> Reported:
     return Reported(key, TripIn(trip_id=f"t{number}", edges=edges, driven_at=NOW, **measured))
 
 
-def believed(database: Database) -> tuple[DenseGP, np.ndarray, int]:
+def believed(database: Database) -> tuple[Any, Any, int]:
     news = History(database, READER).since(Cursor())
     return FLEET.prior().condition_evidence(news.evidence), news.visits, news.trips
 

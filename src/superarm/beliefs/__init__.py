@@ -6,6 +6,7 @@ from superarm.beliefs.evidence import Evidence
 from superarm.beliefs.exact import ExactGP
 from superarm.beliefs.finite import FiniteGP
 from superarm.beliefs.independent import IndependentGaussian
+from superarm.beliefs.induced import InducedGP
 from superarm.beliefs.partition import AdaptivePartition
 from superarm.beliefs.sparse import SparseGP
 from superarm.beliefs.streaming import StreamingGP
@@ -18,6 +19,7 @@ __all__ = [
     "ExactGP",
     "FiniteGP",
     "IndependentGaussian",
+    "InducedGP",
     "SparseGP",
     "StreamingGP",
 ]

@@ -131,37 +131,46 @@ class DenseGP:
 
     def condition_evidence(self, evidence: Evidence) -> "DenseGP":
         """Return the belief after all observations that were summed up in this evidence."""
-        if evidence.weighted.size != self.mean.size:
-            msg = (
-                f"this evidence is about {evidence.weighted.size} arms, the belief about "
-                f"{self.mean.size}"
-            )
-            raise ValueError(msg)
+        evidence.require_size(self.mean.size)
         if evidence.precision.nnz == 0:
             return self
-        moves = self._moves(evidence.precision)
-        matrix = self.matrix.copy()
-        blas.dsyrk(-1.0, moves.T, beta=1.0, c=matrix.T, trans=0, lower=0, overwrite_c=1)
-        _mirror(matrix)
+        matrix = self._after(evidence.precision)
         variance = clipped_variance(matrix.diagonal().copy(), self.prior_variance)
         np.fill_diagonal(matrix, variance)
         surprise = evidence.weighted - evidence.precision @ self.mean
         return changed(self, mean=frozen(self.mean + matrix @ surprise), matrix=frozen(matrix))
 
-    def _moves(self, precision: csr_array) -> Matrix:
-        """Return G, shape (r, n)."""
+    def _after(self, precision: csr_array) -> Matrix:
+        """Return the covariance after observations of this precision A."""
         touched = np.flatnonzero(np.diff(precision.indptr))
         rows = self.matrix if touched.size == self.mean.size else self.matrix[touched]
         if precision.nnz == touched.size:  # arms one by one
             root = np.sqrt(precision.data)
             half = root[:, None] * rows
-            inner = half[:, touched] * root
-        else:
-            factor = _pivoted_root(precision[touched][:, touched].toarray())
-            half = factor.T @ rows
-            inner = half[:, touched] @ factor
-        inner.flat[:: inner.shape[0] + 1] += 1.0
-        return solve_lower(cholesky(inner, lower=True, overwrite_a=True), half)
+            return conditioned_covariance(self.matrix, half, root, touched)
+        factor = pivoted_root(precision[touched][:, touched].toarray())
+        return conditioned_covariance(self.matrix, factor.T @ rows, factor, touched)
+
+
+def conditioned_covariance(
+    matrix: Matrix, half: Matrix, root: Matrix | Vector, touched: Rows | None = None
+) -> Matrix:
+    r"""Return :math:`\Sigma - \Sigma S (I + S^T \Sigma S)^{-1} S^T \Sigma`, symmetric in every bit.
+
+    Args:
+        matrix: :math:`\Sigma`, shape (n, n).
+        half: :math:`S^T \Sigma`, shape (r, n).
+        root: the rows of S that are not zero, shape (k, r), or its diagonal if S is one.
+        touched: which rows these are; all, if not given.
+    """
+    columns = half if touched is None else half[:, touched]
+    inner = columns * root if root.ndim == 1 else columns @ root
+    inner.flat[:: inner.shape[0] + 1] += 1.0
+    moves = solve_lower(cholesky(inner, lower=True, overwrite_a=True), half)
+    result = matrix.copy()
+    blas.dsyrk(-1.0, moves.T, beta=1.0, c=result.T, trans=0, lower=0, overwrite_c=1)
+    _mirror(result)
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +205,7 @@ class DensePosterior:
         return direct_draw(self.mean, self.covariance(), prior, rng)
 
 
-def _pivoted_root(matrix: Matrix) -> Matrix:
+def pivoted_root(matrix: Matrix) -> Matrix:
     """Return S of the matrix's rank with S S^T = matrix, positive semi-definite."""
     lower, pivots, rank, _ = lapack.dpstrf(matrix, lower=1)
     root = np.empty((matrix.shape[0], rank))

@@ -82,6 +82,12 @@ class Evidence:
             csr_array(self.precision + other.precision), frozen(self.weighted + other.weighted)
         )
 
+    def require_size(self, n_arms: int) -> None:
+        """Refuse evidence about another number of arms."""
+        if self.weighted.size != n_arms:
+            msg = f"this evidence is about {self.weighted.size} arms, the belief about {n_arms}"
+            raise ValueError(msg)
+
     def stored(self) -> dict[str, object]:
         """Return plain arrays."""
         matrix = self.precision

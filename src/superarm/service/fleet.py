@@ -13,7 +13,10 @@ from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 
 from superarm.arrays import Vector
-from superarm.beliefs import DenseGP
+from superarm.beliefs import DenseGP, InducedGP
+from superarm.beliefs.dense import MOST_ARMS
+from superarm.beliefs.induced import FEATURES, MOST_ENTRIES
+from superarm.errors import CapacityError
 from superarm.navigation import EnergyModel, RoadNetwork, Vehicle
 
 CLASSES: dict[str, Vehicle] = {
@@ -27,6 +30,9 @@ CLASSES: dict[str, Vehicle] = {
 
 MODEL_VERSION = "1"
 """Changes when the same trips would lead to another belief."""
+
+MOST_EDGES = 100_000
+"""The largest network served."""
 
 _REMEMBERED = 256
 
@@ -82,10 +88,26 @@ class Fleet:
             model.spread_wh / self.reference.spread_wh,
         )
 
-    def prior(self) -> DenseGP:
+    @property
+    def n_features(self) -> int:
+        """How many edges sum the belief up; zero where the covariance of all of them is held."""
+        size = self.network.n_edges
+        if size <= MOST_ARMS:
+            return 0
+        if size > MOST_EDGES:
+            msg = (
+                f"{self.network.name} has {size:,} edges; the service takes up to {MOST_EDGES:,}. "
+                "Cut a region out, or run one service per region"
+            )
+            raise CapacityError(msg)
+        return min(FEATURES, MOST_ENTRIES // size)
+
+    def prior(self) -> DenseGP | InducedGP:
         """Return the belief before the first trip: rewards -f of all edges."""
-        model = self.reference
-        return DenseGP.from_kernel(model.arms, model.kernel, model.noise_std_wh**2)
+        model, noise = self.reference, self.noise_std_wh**2
+        if self.n_features == 0:
+            return DenseGP.from_kernel(model.arms, model.kernel, noise)
+        return InducedGP.from_kernel(model.arms, model.kernel, noise, n_features=self.n_features)
 
     def fingerprint(self) -> str:
         """Return what a database must agree with: the network and the model."""

@@ -67,7 +67,7 @@ class Learner:
         """Open everything."""
         self._orders = orders
         self._fleet = Fleet(RoadNetwork.load(orders.network))
-        self._shared = SharedPosteriors(self._fleet.network.n_edges, orders.handle)
+        self._shared = SharedPosteriors(self._n, self._fleet.n_features, orders.handle)
         self._history = History(Database(orders.database), Reader(self._fleet))
         self._snapshots = Snapshots(Path(orders.snapshots), self._fleet.fingerprint())
         self._writer = ThreadPoolExecutor(1)

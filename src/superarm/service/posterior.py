@@ -1,12 +1,48 @@
 """What routers read: one posterior of all edges, never written while it is read."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from superarm.arrays import Matrix, Rows, Vector
-from superarm.beliefs import DenseGP
+from superarm.beliefs import DenseGP, InducedGP
 from superarm.service.fleet import Drivetrain
+
+
+class Joint(Protocol):
+    """How edges vary together."""
+
+    def among(self, edges: Rows, /) -> Matrix:
+        """Return the covariance of some edges, shape (k, k); an array of its own."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class WholeJoint:
+    """The covariance of all edges, shape (n, n)."""
+
+    matrix: Matrix
+
+    def among(self, edges: Rows) -> Matrix:
+        """Return the entries."""
+        return self.matrix[np.ix_(edges, edges)]
+
+
+@dataclass(frozen=True, eq=False)
+class InducedJoint:
+    """Features of all edges (M, n), their covariance (M, M), and variances left (n,)."""
+
+    features: Matrix
+    core: Matrix
+    residual: Vector
+
+    def among(self, edges: Rows) -> Matrix:
+        """Return what the features explain, and the rest of each edge on the diagonal."""
+        features = self.features[:, edges]
+        rest = (edges[:, None] == edges) * self.residual[edges]
+        total: Matrix = features.T @ self.core @ features + rest
+        return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +55,7 @@ class Posterior:
         mean: shape (n,).
         std: shape (n,).
         counts: how often each edge was part of a measurement, shape (n,).
-        covariance: shape (n, n).
+        joint: how edges vary together.
         noise_std: of one measured edge.
     """
 
@@ -28,15 +64,22 @@ class Posterior:
     mean: Vector
     std: Vector
     counts: Vector
-    covariance: Matrix
+    joint: Joint
     noise_std: float
 
     @classmethod
-    def of(cls, belief: DenseGP, counts: Vector, *, trips: int, version: int = 0) -> "Posterior":
+    def of(
+        cls, belief: DenseGP | InducedGP, counts: Vector, *, trips: int, version: int = 0
+    ) -> "Posterior":
         """Return the posterior of a belief."""
-        std = np.sqrt(belief.matrix.diagonal())
+        joint: Joint
+        if isinstance(belief, DenseGP):
+            joint, variance = WholeJoint(belief.matrix), belief.matrix.diagonal()
+        else:
+            joint = InducedJoint(belief.features, belief.core_covariance, belief.residual)
+            variance = belief.variance
         noise = float(np.sqrt(belief.noise_variance[0]))
-        return cls(version, trips, belief.mean, std, counts, belief.matrix, noise)
+        return cls(version, trips, belief.mean, np.sqrt(variance), counts, joint, noise)
 
     def cost_wh(self, drivetrain: Drivetrain) -> Vector:
         """Return the expected dissipation of every edge."""
@@ -49,6 +92,6 @@ class Posterior:
     def along(self, edges: Rows, drivetrain: Drivetrain) -> tuple[Vector, Matrix]:
         """Return means and covariance of what will be *measured* on some edges, noise included."""
         mean = self.energy_wh(drivetrain)[edges]
-        covariance = self.covariance[np.ix_(edges, edges)].copy()
+        covariance = self.joint.among(edges)
         covariance.flat[:: edges.size + 1] += self.noise_std**2
         return mean, drivetrain.scale**2 * covariance

@@ -12,7 +12,7 @@ import numpy as np
 
 from superarm.agent import Agent
 from superarm.arrays import Vector
-from superarm.beliefs import DenseGP
+from superarm.beliefs import DenseGP, InducedGP
 from superarm.errors import DataError
 from superarm.files import sync_folder, write_atomically
 from superarm.oracles import Dijkstra
@@ -28,7 +28,7 @@ _BELIEF, _VISITS, _MANIFEST = "belief", "visits.npy", "manifest.json"
 class Learned:
     """A belief and how far it has read."""
 
-    belief: DenseGP
+    belief: DenseGP | InducedGP
     visits: Vector
     trips: int
     cursor: Cursor
@@ -52,7 +52,7 @@ class Snapshots:
         temporary.mkdir()
         try:
             rng = np.random.default_rng(0)
-            agent = Agent(learned.belief, Greedy(), Dijkstra())
+            agent: Agent[Any, Any] = Agent(learned.belief, Greedy(), Dijkstra())
             save(agent, temporary / _BELIEF, t=learned.trips, world=rng, mind=rng)
             write_atomically(temporary / _VISITS, lambda file: np.save(file, learned.visits))
             manifest = {
@@ -100,8 +100,8 @@ class Snapshots:
             msg = f"{path / _VISITS} is damaged: its checksum does not match"
             raise DataError(msg)
         belief = load(path / _BELIEF).agent.belief
-        if not isinstance(belief, DenseGP):
-            msg = f"{path / _BELIEF} holds no DenseGP"
+        if not isinstance(belief, (DenseGP, InducedGP)):
+            msg = f"{path / _BELIEF} holds no belief about roads"
             raise DataError(msg)
         return Learned(
             belief,

@@ -104,7 +104,7 @@ class State:
             poll_s=settings.poll_s,
             retain_days=settings.retain_days,
         )
-        shared = SharedPosteriors(self.network.n_edges)
+        shared = SharedPosteriors(self.network.n_edges, self.fleet.n_features)
         self.learning = Learning(orders, shared, self.fleet.noise_std_wh, self._swap, self._note)
         self.writer = Writer(self.store, self.learning.wake, settings.most_waiting_writes)
 
