@@ -4,18 +4,29 @@ It needs nothing but the standard library. See docs/service.md.
 """
 
 import gzip
+import http.client
 import json
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from superarm.errors import SuperarmError
 
 _TRY_AGAIN = (429, 502, 503, 504)
 _WORTH_PACKING = 2_000
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """The key goes to the address given and nowhere else."""
+
+    def redirect_request(self, *_: object, **__: object) -> None:
+        """Follow none."""
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 class ServiceError(SuperarmError):
@@ -62,15 +73,16 @@ class Client:
         )
         return answer
 
-    def report(self, trip_id: str, **trip: object) -> dict[str, Any]:
-        """Report a trip; sending it again under the same id is harmless.
+    def report(self, trip_id: str, driven_at: datetime | str, **trip: object) -> dict[str, Any]:
+        """Report a trip; sending the same again under the same id is harmless.
 
         Args:
             trip_id: chosen by you, the same whenever this trip is sent.
-            trip: route_id or edges; edge_energy_wh, spans or total_energy_wh; vehicle; driven_at
-                (a datetime with an offset, or text; now, if left out).
+            driven_at: a datetime with an offset, or RFC 3339 text.
+            trip: route_id or edges; edge_energy_wh, spans or total_energy_wh; vehicle.
         """
-        answer: dict[str, Any] = self._ask("POST", "/v1/trips", _trip({"trip_id": trip_id, **trip}))
+        body = _trip({"trip_id": trip_id, "driven_at": driven_at, **trip})
+        answer: dict[str, Any] = self._ask("POST", "/v1/trips", body)
         return answer
 
     def report_many(self, trips: Iterable[Mapping[str, object]]) -> list[dict[str, Any]]:
@@ -118,7 +130,7 @@ class Client:
                 self._url + path, data=data, headers=headers, method=method
             )
             try:
-                with urllib.request.urlopen(request, timeout=self._timeout_s) as answer:  # noqa: S310
+                with _OPENER.open(request, timeout=self._timeout_s) as answer:
                     return json.load(answer)
             except urllib.error.HTTPError as error:
                 content = error.read()
@@ -127,7 +139,7 @@ class Client:
                 wait = _seconds(error.headers.get("retry-after"))
                 if error.code not in _TRY_AGAIN or time.monotonic() + wait > until:
                     raise ServiceError(error.code, _detail(content)) from error
-            except (urllib.error.URLError, ConnectionError, TimeoutError) as error:
+            except (OSError, http.client.HTTPException) as error:
                 wait = 0.5
                 if time.monotonic() + wait > until:
                     raise ServiceError(0, f"{self._url} does not answer: {error}") from error
@@ -135,10 +147,8 @@ class Client:
 
 
 def _trip(trip: dict[str, object]) -> dict[str, object]:
-    driven = trip.get("driven_at", datetime.now(UTC))
-    if isinstance(driven, datetime):
-        driven = driven.isoformat()
-    return trip | {"driven_at": driven}
+    driven = trip.get("driven_at")
+    return trip | {"driven_at": driven.isoformat()} if isinstance(driven, datetime) else trip
 
 
 def _seconds(text: str | None) -> float:

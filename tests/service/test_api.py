@@ -76,6 +76,9 @@ def test_a_route_has_everything_promised(served: Served) -> None:
     assert route["exploration_wh"] >= 0
     for other in route["alternatives"]:
         assert other["edges"] != route["edges"]
+        driven = {"trip_id": other["route_id"], "route_id": other["route_id"], "driven_at": WHEN}
+        driven["total_energy_wh"] = other["energy_wh"]
+        assert served.server.ask("POST", "/v1/trips", driven).status == 201
     best = served.server.ask("POST", "/v1/routes", wish | {"mode": "best"}).json
     assert best["exploration_wh"] == 0
 
@@ -157,6 +160,11 @@ def test_batches_report_each_trip(served: Served) -> None:
     answer = served.server.ask("POST", "/v1/trips", mixed)
     assert answer.status == 207
     assert [t["status"] for t in answer.json["trips"]] == ["accepted", "rejected"]
+    odd = {"trips": [a_trip(15), a_trip(16) | {"driven_at": 5}, "no trip", {"trip_id": "x"}]}
+    answer = served.server.ask("POST", "/v1/trips", odd)
+    assert answer.status == 207
+    assert [t["status"] for t in answer.json["trips"]] == ["accepted", *["rejected"] * 3]
+    assert [t["trip_id"] for t in answer.json["trips"]] == ["api-15", "api-16", "", "x"]
     too_many = {"trips": [a_trip(14)] * 1001}
     assert served.server.ask("POST", "/v1/trips", too_many).status == 422
 
@@ -172,6 +180,9 @@ def test_batches_report_each_trip(served: Served) -> None:
         ({"edges": None, "route_id": "ab"}, "route 'ab' is unknown"),
         ({"driven_at": "2026-03-01T10:00:00"}, "driven_at"),
         ({"driven_at": "yesterday"}, "driven_at"),
+        ({"driven_at": 1700000000}, "RFC 3339"),
+        ({"driven_at": "1700000000"}, "RFC 3339"),
+        ({"driven_at": "9999-12-31T23:59:59.999999Z"}, "in the future"),
         ({"edge_energy_wh": [1e6] * 12}, "not plausible"),
         (
             {"edge_energy_wh": None, "spans": [{"first": 0, "last": 12, "energy_wh": 1}]},
@@ -197,6 +208,17 @@ def test_bad_trips_say_what_to_do(served: Served, change: Any, message: str) -> 
     answer = served.server.ask("POST", "/v1/trips", trip)
     assert answer.status == 422
     assert message in answer.json["detail"]
+
+
+@pytest.mark.parametrize("factor", [-1.0, 3.6])
+def test_a_wrong_sign_or_unit_is_noticed_on_a_long_route(served: Served, factor: float) -> None:
+    wish = {"start": IDS[0], "goal": IDS[-1], "vehicle": "truck", "mode": "best"}
+    route = served.server.ask("POST", "/v1/routes", wish).json
+    trip = {"trip_id": f"unit{factor}", "route_id": route["route_id"], "driven_at": WHEN}
+    total = max(route["energy_wh"], 4 * route["energy_std_wh"])
+    refused = served.server.ask("POST", "/v1/trips", trip | {"total_energy_wh": factor * total})
+    assert refused.status == 422
+    assert "check unit (Wh), sign and vehicle" in refused.json["detail"]
 
 
 def test_implausible_trips_are_kept_aside(served: Served) -> None:
@@ -295,6 +317,14 @@ def test_keys_and_roles(served: Served, method: str, path: str, least: str) -> N
         method, f"{path}?key={served.keys['admin']}", body, {"authorization": ""}
     )
     assert in_url.status == 401
+
+
+def test_without_a_key_nothing_of_a_body_is_read(served: Served) -> None:
+    for data in (b"{", b" " * 1000, b"no json"):
+        answer = served.server.ask(
+            "POST", "/v1/trips", data=data, headers=JSON | {"authorization": ""}
+        )
+        assert answer.status == 401
 
 
 def test_health_needs_no_key(served: Served) -> None:
@@ -439,6 +469,11 @@ def test_too_many_requests_are_told_when_to_come_again(tmp_path: Path) -> None:
         assert codes.count(429) >= 2
         refused = next(answer for answer in answers if answer.status == 429)
         assert int(refused.headers["retry-after"]) >= 1
+        time.sleep(5)  # a batch larger than the bucket passes when the bucket is full
+        key = add_key(str(tmp_path / "t.db"), "report")
+        batch = {"trips": [a_trip(number) for number in range(30)]}
+        sent = server.ask("POST", "/v1/trips", batch, {"authorization": f"Bearer {key}"})
+        assert sent.status == 201
 
 
 def test_a_demo_answers_this_machine_only(tmp_path: Path) -> None:

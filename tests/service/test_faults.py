@@ -50,9 +50,16 @@ def options(database: str, *more: str) -> list[str]:
     return ["--network", "city.npz", "--database", database, "--rate", "1000000", *more]
 
 
+def snapshots_in(folder: Path, url: str, network: RoadNetwork = CITY) -> Snapshots:
+    database = Database(url)
+    identity = database.identity()
+    database.close()
+    return Snapshots(folder, Fleet(network).fingerprint(), identity)
+
+
 def newest_snapshot(database: str, network: RoadNetwork = CITY) -> Learned:
     folder = Path(f"{database}-state") / "snapshots"
-    learned, problems = Snapshots(folder, Fleet(network).fingerprint()).newest()
+    learned, problems = snapshots_in(folder, database, network).newest()
     assert learned is not None
     assert problems == []
     return learned
@@ -205,7 +212,7 @@ def test_a_damaged_snapshot_is_set_aside_and_the_belief_made_again(
         edges, energies = trip_between(CITY, np.random.default_rng(0))
         client = server.client()
         for number in range(3):
-            client.report(f"t{number}", edges=edges, total_energy_wh=sum(energies))
+            client.report(f"t{number}", WHEN, edges=edges, total_energy_wh=sum(energies))
         server.learned(3)
         server.stop()
     for path in snapshots.glob("*/belief"):
@@ -225,16 +232,39 @@ def test_a_learner_that_dies_is_started_again(place: tuple[Path, str, str]) -> N
     with running(folder, *options(database), key=key) as server:
         edges, energies = trip_between(CITY, np.random.default_rng(0))
         client = server.client()
-        client.report("one", edges=edges, total_energy_wh=sum(energies))
+        client.report("one", WHEN, edges=edges, total_energy_wh=sum(energies))
         server.learned(1)
         children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
         os.kill(int(children.read_text().split()[0]), signal.SIGKILL)
         wish = {"start": edges[0], "goal": edges[-1]}
         assert server.ask("POST", "/v1/routes", wish).status == 200  # the posterior is still there
-        client.report("two", edges=edges, total_energy_wh=sum(energies))
+        client.report("two", WHEN, edges=edges, total_energy_wh=sum(energies))
         server.learned(2)
         assert server.ask("POST", "/v1/routes", wish).status == 200
         server.stop()
+    assert_as_rebuilt(newest_snapshot(database), database)
+
+
+@pytest.mark.slow
+def test_a_learner_killed_while_it_writes_a_snapshot(place: tuple[Path, str, str]) -> None:
+    folder, database, key = place
+    snapshots = Path(f"{database}-state") / "snapshots"
+    fleet = Fleetful(9)
+    with running(folder, *options(database, "--snapshot-every", "5"), key=key) as server:
+        children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+        fleet.start(server)
+        for _ in range(3):
+            until = time.monotonic() + 20
+            while not list(snapshots.glob(".writing-*")) and time.monotonic() < until:
+                pass
+            if pids := children.read_text().split():
+                os.kill(int(pids[0]), signal.SIGKILL)
+            time.sleep(0.5)
+        fleet.end()
+        stored = all_trips(server)
+        assert fleet.acknowledged <= set(stored)
+        server.learned(len(stored))
+        assert server.stop() == 0
     assert_as_rebuilt(newest_snapshot(database), database)
 
 
@@ -317,7 +347,6 @@ def test_two_workers_on_postgresql_learn_each_trip_once_and_agree(
         assert one.stop() == 0
         assert two.stop() == 0
     for name in ("one", "two"):
-        snapshots = Snapshots(tmp_path / name / "snapshots", Fleet(CITY).fingerprint())
-        learned, _ = snapshots.newest()
+        learned, _ = snapshots_in(tmp_path / name / "snapshots", url).newest()
         assert learned is not None
         assert_as_rebuilt(learned, url)

@@ -1,5 +1,7 @@
 """The database: each trip once, on SQLite and PostgreSQL; folding and purging; late commits."""
 
+import shutil
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +21,7 @@ from alembic.autogenerate import compare_metadata  # noqa: E402
 from alembic.migration import MigrationContext  # noqa: E402
 from sqlalchemy import text  # noqa: E402
 
-from superarm.service.database import Database, now_us  # noqa: E402
+from superarm.service.database import Database, lock_epoch, now_us  # noqa: E402
 from superarm.service.fleet import CLASSES, Fleet  # noqa: E402
 from superarm.service.history import Cursor, History  # noqa: E402
 from superarm.service.keys import KeyRing  # noqa: E402
@@ -27,7 +29,15 @@ from superarm.service.measurements import Reader  # noqa: E402
 from superarm.service.posterior import Posterior  # noqa: E402
 from superarm.service.routing import Router, Wish  # noqa: E402
 from superarm.service.schemas import TripIn  # noqa: E402
-from superarm.service.store import Issued, Reported, Store, new_route_id, purge  # noqa: E402
+from superarm.service.store import (  # noqa: E402
+    Issued,
+    Reported,
+    Store,
+    forget_quarantined,
+    forget_routes,
+    new_route_id,
+    purge,
+)
 from superarm.service.tables import metadata  # noqa: E402
 
 CITY = small_city()
@@ -149,7 +159,9 @@ def test_calibration_survives_folding(database: Database) -> None:
         rng = np.random.default_rng(seed)
         start, goal = rng.choice(CITY.n_edges, 2, replace=False)
         answer = Router(CITY).answer(Wish(int(start), int(goal)), posterior, drivetrain, rng)
-        issued = Issued(new_route_id(), "k", CLASSES["car"], "explore", answer)
+        issued = Issued(
+            new_route_id(), "k", CLASSES["car"], "explore", answer.route, answer.best.mean_wh
+        )
         z.append(rng.normal())
         total = answer.route.mean_wh + z[-1] * answer.route.std_wh
         trip = TripIn(
@@ -271,3 +283,127 @@ def test_unusable_databases_are_named_without_their_password(url: str) -> None:
     with pytest.raises(DataError) as caught:
         Database(url).migrate()
     assert "secret" not in str(caught.value)
+
+
+def test_a_restored_backup_is_noticed_whatever_was_learned_since(tmp_path: Path) -> None:
+    file, backup = tmp_path / "trips.db", tmp_path / "backup.db"
+
+    def opened() -> Database:
+        database = Database(str(file))
+        database.migrate()
+        database.claim(FLEET.fingerprint(), demo=False)
+        return database
+
+    database = opened()
+    store_of(database).keep([reported(i) for i in range(10)])
+    identity = database.identity()
+    database.close()
+    shutil.copy(file, backup)
+    database = opened()
+    store_of(database).keep([reported(i) for i in range(10, 30)])
+    cursor = History(database, READER).since(Cursor()).cursor
+    database.close()
+    for more in (range(100, 115), range(100, 120), range(100, 140)):  # fewer, as many, more
+        for leftover in tmp_path.glob("trips.db*"):
+            leftover.unlink()
+        shutil.copy(backup, file)
+        database = opened()
+        assert database.identity() == identity
+        store_of(database).keep([reported(i) for i in more])
+        news = History(database, READER).since(cursor)
+        assert news.restart
+        assert news.trips == 10 + len(more)
+        assert not History(database, READER).since(news.cursor).restart
+        database.close()
+
+
+def test_folding_and_purging_take_turns(database: Database) -> None:
+    """A fold that has begun waits for a purge, and then finds nothing to fold."""
+    store, history = store_of(database), History(database, READER)
+    store.keep([reported(i, key="leaving") for i in range(5)])
+    purge(database, "leaving")
+    assert history.fold(now_us()) == 0
+    store.keep([reported(i, key="staying") for i in range(3)])
+    assert history.fold(now_us()) == 3
+    purge(database, "leaving")
+    assert believed(database)[2] == 3
+
+
+def test_a_fold_beside_a_purge_brings_nothing_back(cluster: str, tmp_path: Path) -> None:
+    url = fresh_database(cluster, f"{tmp_path.name}-fold")
+    one, two = Database(url), Database(url)
+    one.migrate()
+    one.claim(FLEET.fingerprint(), demo=False)
+    store_of(one).keep([reported(i, key="leaving") for i in range(5)])
+    with one.engine.begin() as purging:
+        lock_epoch(purging)
+        folding = threading.Thread(target=History(two, READER).fold, args=(now_us(),))
+        folding.start()
+        folding.join(0.5)
+        assert folding.is_alive()  # it waits
+        purging.execute(text("DELETE FROM trips"))
+    folding.join(20)
+    assert believed(one)[2] == 0
+    one.close()
+    two.close()
+
+
+def test_a_revoked_key_leaves_nothing_in_the_queue(database: Database) -> None:
+    ring, store = KeyRing(database), store_of(database)
+    identity = ring.add("fleet", "report").split(".")[1]
+    assert store.keep([reported(1, key=identity)])[0].status == "accepted"  # type: ignore[union-attr]
+    ring.revoke(identity)
+    purge(database, identity)
+    outcome = store.keep([reported(2, key=identity)])[0]
+    assert outcome is not None
+    assert outcome.status == "rejected"
+    assert believed(database)[2] == 0
+
+
+def test_keys_of_one_name_share_their_trip_ids(database: Database) -> None:
+    store = store_of(database)
+    trip = reported(1).trip
+    found = store.keep([Reported("old", trip, "fleet"), Reported("new", trip, "fleet")])
+    assert [o and o.status for o in found] == ["accepted", "duplicate"]
+    other = store.keep([Reported("new", trip, "another fleet")])
+    assert [o and o.status for o in other] == ["accepted"]
+
+
+def test_many_workers_may_claim_a_new_database_at_once(cluster: str, tmp_path: Path) -> None:
+    url = fresh_database(cluster, f"{tmp_path.name}-claim")
+    problems: list[BaseException] = []
+
+    def start() -> None:
+        database = Database(url)
+        try:
+            database.migrate()
+            database.claim(FLEET.fingerprint(), demo=False)
+        except BaseException as error:  # noqa: BLE001 - looked at below
+            problems.append(error)
+        finally:
+            database.close()
+
+    workers = [threading.Thread(target=start) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert problems == []
+
+
+def test_routes_and_quarantine_are_forgotten(database: Database) -> None:
+    store = store_of(database)
+    posterior = Posterior.of(FLEET.prior(), np.zeros(CITY.n_edges), trips=0)
+    answer = Router(CITY).answer(
+        Wish(0, 50), posterior, FLEET.drivetrain(CLASSES["car"]), np.random.default_rng(0)
+    )
+    store.keep([Issued(new_route_id(), "k", CLASSES["car"], "best", answer.route, 1.0)])
+    absurd = reported(1).trip.model_copy(update={"edge_energy_wh": None, "total_energy_wh": 1e9})
+    for _ in range(3):  # sent again and again, kept once
+        assert store.keep([Reported("k", absurd)])[0].status == "rejected"  # type: ignore[union-attr]
+    assert store.counts() == (0, 1)
+    forget_routes(database, now_us() + 1)
+    forget_quarantined(database, now_us() + 1)
+    assert store.counts() == (0, 0)
+    with database.engine.connect() as connection:
+        assert connection.execute(text("SELECT count(*) FROM routes")).scalar() == 0

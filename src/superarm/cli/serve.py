@@ -1,5 +1,6 @@
 """``superarm serve``: the navigator as a service, and its API keys."""
 
+import hashlib
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -62,8 +63,9 @@ def serve(  # noqa: PLR0913, PLR0917 - a server has these options
     from superarm.service.server import serve as run  # noqa: PLC0415 - an optional part
     from superarm.service.state import Settings  # noqa: PLC0415
 
-    if demo and database == "superarm.db":
-        database = "superarm-demo.db"
+    chosen = context.get_parameter_source("database")
+    if demo and (chosen is None or chosen.name != "COMMANDLINE"):
+        database = "superarm-demo.db"  # never the database of the environment
     roads = _roads(network)
     settings = Settings(
         network=roads,
@@ -94,7 +96,7 @@ def add(
     database: _DatabaseUrl = "superarm.db",
 ) -> None:
     """Make a key and print it, once."""
-    typer.echo(_ring(database).add(name, role))
+    typer.echo(_ring(database, new=True).add(name, role))
 
 
 @keys.command(name="list")
@@ -130,8 +132,11 @@ def revoke(
         typer.echo(f"forgot {forget(ring.database, identity)} trips; running servers learn anew")
 
 
-def _ring(database: str) -> "KeyRing":
+def _ring(database: str, *, new: bool = False) -> "KeyRing":
     _require_parts()
+    if not new and "://" not in database and not Path(database).exists():
+        msg = f"there is no database {database}; name it with --database"
+        raise FileNotFoundError(msg)
     from superarm.service.database import Database  # noqa: PLC0415 - an optional part
     from superarm.service.keys import KeyRing  # noqa: PLC0415
 
@@ -159,8 +164,9 @@ def _roads(network: Path | None) -> RoadNetwork:
 
 
 def _beside(database: str) -> Path:
-    if "://" in database:
-        return Path("superarm-state")
+    if "://" in database:  # one folder per database, without its password in the name
+        name = hashlib.sha256(database.encode()).hexdigest()[:12]
+        return Path(f"superarm-state-{name}")
     return Path(f"{database}-state")
 
 

@@ -1,16 +1,18 @@
 """The HTTP interface, version 1."""
 
+import asyncio
+import gzip
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import exc
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 
@@ -18,7 +20,7 @@ from superarm import __version__
 from superarm.errors import InfeasibleError
 from superarm.service import schemas
 from superarm.service.fleet import CLASSES
-from superarm.service.gate import Gate, Refused
+from superarm.service.gate import Gate, Refused, logger
 from superarm.service.keys import RANKS, Key, Role
 from superarm.service.navigator import UnknownPlaceError
 from superarm.service.schemas import ClassName
@@ -27,7 +29,7 @@ from superarm.service.store import Reported, Sums
 from superarm.service.writing import BusyError
 
 PAGE = Path(__file__).parent / "page"
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]", "testserver"})
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _bearer = HTTPBearer(auto_error=False, description="An API key, `superarm.ID.SECRET`.")
@@ -40,6 +42,7 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
         403: "The key's role does not allow this.",
         404: "There is nothing here.",
         409: "The trip id is taken.",
+        408: "The body did not come in time.",
         413: "The body is too large.",
         415: "Not JSON.",
         421: "Another host was meant.",
@@ -103,7 +106,12 @@ def make_app(state: State, demo: Callable[[FastAPI, State], None] | None = None)
         demo(app, state)
     _add_page(app)
     app.add_middleware(GZipMiddleware, minimum_size=2_000, compresslevel=4)
-    app.add_middleware(Gate, metrics=state.metrics, hosts=LOOPBACK if state.settings.demo else None)
+    app.add_middleware(
+        Gate,
+        metrics=state.metrics,
+        hosts=LOOPBACK if state.settings.demo else None,
+        who=state.who,
+    )
     return app
 
 
@@ -114,15 +122,9 @@ def allowed(role: Role) -> Callable[..., Awaitable[Key]]:
         request: Request,
         given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
     ) -> Key:
+        del given  # the gate has looked at it before the body was read
         state: State = request.app.state.parts
-        if state.settings.demo:
-            key: Key | None = Key("demo", "demo", "admin")
-        else:
-            key = None if given is None else state.keys.check(given.credentials)
-        if key is None:
-            detail = "send an API key: Authorization: Bearer superarm.ID.SECRET"
-            raise Refused(401, detail, {"www-authenticate": "Bearer"})
-        request.state.key_id = key.id
+        key: Key = request.state.key
         if RANKS[key.role] < RANKS[role]:
             raise Refused(403, f"this needs a key of role {role!r}; yours is {key.role!r}")
         charge(state, key, 1)
@@ -151,7 +153,7 @@ def _add_questions(app: FastAPI, state: State) -> None:
         issued, body = await state.on_router(
             lambda current: state.navigator.route(request, current, key.id)
         )
-        await state.writer.keep([issued])
+        await state.writer.keep([*issued])
         return Response(body, media_type="application/json")
 
     @app.get(
@@ -160,12 +162,14 @@ def _add_questions(app: FastAPI, state: State) -> None:
         response_class=GeoJson,
         tags=["map"],
     )
-    async def network(key: Reading, bbox: _Box = None) -> Response:
+    async def network(request: Request, key: Reading, bbox: _Box = None) -> Response:
         """Return the roads as GeoJSON; ids of features are the positions used in `/v1/belief`."""
         del key
         edges = _edges_in(state, bbox)
-        body = await state.on_router(lambda _: state.network_json(edges))
-        return GeoJson(body)
+        body = await asyncio.to_thread(state.network_json, edges)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            return GeoJson(body, headers={"content-encoding": "gzip", "vary": "accept-encoding"})
+        return GeoJson(await asyncio.to_thread(gzip.decompress, body))
 
     @app.get("/v1/belief", response_model=schemas.BeliefAnswer, tags=["map"])
     async def belief(key: Reading, bbox: _Box = None, vehicle: ClassName = "car") -> Response:
@@ -181,7 +185,7 @@ def _add_questions(app: FastAPI, state: State) -> None:
     def stats(key: Reading) -> schemas.StatsAnswer:
         """Return trips, energies, and whether predictions were as sure as they claimed."""
         del key
-        everything, recent = state.store.calibration()
+        everything, recent = state.calibration()
         stored, aside = state.counts()
         current = state.current
         return schemas.StatsAnswer(
@@ -215,13 +219,19 @@ def _add_reports(app: FastAPI, state: State) -> None:
         },
         tags=["trips"],
     )
-    async def report(body: schemas.TripIn | schemas.TripBatch, key: Reporting) -> Response:
+    async def report(body: schemas.Report, key: Reporting) -> Response:
         """Report a trip or a batch; answered when safe on disk. Sending again is harmless."""
-        trips = body.trips if isinstance(body, schemas.TripBatch) else [body]
+        trips = body.read() if isinstance(body, schemas.TripBatch) else [body]
         if len(trips) > 1:
             charge(state, key, len(trips) - 1)
-        kept = await state.writer.keep([Reported(key.id, trip) for trip in trips])
-        outcomes = [outcome for outcome in kept if outcome is not None]
+        good = [trip for trip in trips if isinstance(trip, schemas.TripIn)]
+        kept = iter(await state.writer.keep([Reported(key.id, trip, key.name) for trip in good]))
+        outcomes = [
+            trip
+            if isinstance(trip, schemas.TripOutcome)
+            else cast("schemas.TripOutcome", next(kept))
+            for trip in trips
+        ]
         codes = {_STATUS[outcome.status] for outcome in outcomes}
         if isinstance(body, schemas.TripIn):
             return JSONResponse(outcomes[0].model_dump(), status_code=codes.pop())
@@ -263,7 +273,6 @@ def _add_health(app: FastAPI, state: State) -> None:
     def metrics(key: Reading) -> Response:
         """Return numbers for Prometheus."""
         del key
-        state.forget_old_routes()
         return PlainTextResponse(state.metrics.text(state.gauges()))
 
 
@@ -294,7 +303,9 @@ def _answer_errors(app: FastAPI) -> None:
         UnknownPlaceError,
         InfeasibleError,
         BusyError,
-        DBAPIError,
+        exc.OperationalError,
+        exc.InterfaceError,
+        exc.TimeoutError,
     ):
         app.add_exception_handler(kind, answer)
 
@@ -304,7 +315,7 @@ def _explained(error: Exception) -> tuple[int, str, dict[str, str]]:
         case Refused():
             return error.status, error.detail, error.headers
         case RequestValidationError():
-            return 422, _what_is_wrong(error), {}
+            return 422, schemas.what_is_wrong(error.errors()), {}
         case HTTPException():
             return error.status_code, str(error.detail), dict(error.headers or {})
         case UnknownPlaceError() | InfeasibleError():
@@ -312,16 +323,8 @@ def _explained(error: Exception) -> tuple[int, str, dict[str, str]]:
         case BusyError():
             return 503, "too many reports wait to be stored; try again", {"retry-after": "2"}
         case _:
+            logger.error("the database does not answer", exc_info=error)
             return 503, "the database does not answer; try again", {"retry-after": "5"}
-
-
-def _what_is_wrong(error: RequestValidationError) -> str:
-    """Say which part of a request is wrong, and how, without repeating its values."""
-    problems = []
-    for problem in error.errors()[:5]:
-        where = ".".join(str(part) for part in problem["loc"] if part != "body")
-        problems.append(f"{where}: {problem['msg']}" if where else str(problem["msg"]))
-    return "; ".join(problems)
 
 
 def _mean(total: float, count: int) -> float | None:

@@ -14,6 +14,9 @@ DRAWS = 2048
 """Quasi-random routes driven in thought; the probability is exact to about half a per cent."""
 
 
+_DIMENSIONS = 256
+
+
 @dataclass(frozen=True)
 class Battery:
     """What is in a battery at the start, what fits in, and what shall stay in."""
@@ -50,15 +53,21 @@ def probability_of_arrival(battery: Battery, mean: Vector, covariance: Matrix) -
     return float(lasting.mean())
 
 
-@lru_cache(64)
+def prepare() -> None:
+    """Make the draws that routes of up to 256 edges need."""
+    _kept()
+
+
 def _normals(size: int) -> Matrix:
-    """Return standard normal draws, shape (size, DRAWS)."""
-    rounded = -(-size // 32) * 32  # few different sizes are kept
-    if rounded > size:
-        return _normals(rounded)[:size]
-    points = qmc.Sobol(min(size, 1024), rng=0).random(DRAWS)
-    normals = ndtri(np.clip(points, 1e-12, 1 - 1e-12)).T
-    if size > normals.shape[0]:  # beyond the Sobol sequence's dimensions
-        more = np.random.default_rng(0).standard_normal((size - normals.shape[0], DRAWS))
-        normals = np.concatenate([normals, more])
-    return np.ascontiguousarray(normals)
+    """Return standard normal draws, shape (size, DRAWS); beyond the kept ones not of Sobol's."""
+    kept = _kept()
+    if size <= kept.shape[0]:
+        return kept[:size]
+    more = np.random.default_rng(0).standard_normal((size - kept.shape[0], DRAWS))
+    return np.concatenate([kept, more])
+
+
+@lru_cache(1)
+def _kept() -> Matrix:
+    points = qmc.Sobol(_DIMENSIONS, rng=0).random(DRAWS)
+    return np.ascontiguousarray(ndtri(np.clip(points, 1e-12, 1 - 1e-12)).T)

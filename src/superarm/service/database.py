@@ -1,5 +1,6 @@
 """Opening a database: SQLite by default, PostgreSQL by URL; migrations; whose data it holds."""
 
+import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,7 +35,9 @@ class Database:
     def __init__(self, url: str) -> None:
         """Connect lazily; nothing is created yet."""
         self.url = _full_url(url)
-        options: dict[str, Any] = {"poolclass": QueuePool, "pool_size": 4, "max_overflow": 4}
+        options: dict[str, Any] = {"poolclass": QueuePool, "pool_size": 4, "max_overflow": 8}
+        if self.url.startswith("postgresql"):
+            options["connect_args"] = {"connect_timeout": 5}
         try:
             self.engine: Engine = create_engine(self.url, pool_pre_ping=True, **options)
         except (ArgumentError, ImportError) as error:
@@ -57,8 +60,7 @@ class Database:
         """Bring the tables up to date; workers that start together take turns."""
         try:
             with self.engine.begin() as connection:
-                if not self.is_sqlite:
-                    connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
+                self._take_turns(connection)
                 config = Config()
                 config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
                 config.attributes["connection"] = connection
@@ -67,13 +69,19 @@ class Database:
             msg = f"cannot open the database {self.name}: {error.orig}"
             raise DataError(msg) from error
 
+    def _take_turns(self, connection: Connection) -> None:
+        if not self.is_sqlite:
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
+
     def claim(self, fingerprint: str, *, demo: bool) -> None:
         """Say that this database belongs to a network, or refuse if it belongs to another."""
         with self.engine.begin() as connection:
+            self._take_turns(connection)
             rows = connection.execute(select(facts.c.name, facts.c.value)).all()
             known: dict[str, str] = {row.name: row.value for row in rows}
             if not known:
                 values = {"fingerprint": fingerprint, "demo": str(demo), "epoch": "0"}
+                values["identity"] = secrets.token_hex(16)
                 new = [{"name": name, "value": value} for name, value in values.items()]
                 connection.execute(insert(facts), new)
                 return
@@ -90,6 +98,12 @@ class Database:
                 "network it was made for, or another database"
             )
             raise DataError(msg)
+
+    def identity(self) -> str:
+        """Return what distinguishes this database from any other."""
+        with self.reading() as connection:
+            row = select(facts.c.value).where(facts.c.name == "identity")
+            return str(connection.execute(row).scalar_one())
 
     def adopt_restored_trips(self) -> None:
         """Make trips readable that were restored from another PostgreSQL cluster.
@@ -119,10 +133,18 @@ class Database:
         self.engine.dispose()
 
 
+def lock_epoch(connection: Connection) -> int | None:
+    """Let nobody else change the past until this transaction ends; return the epoch, if any."""
+    row = select(facts.c.value).where(facts.c.name == "epoch").with_for_update()
+    epoch = connection.execute(row).scalar()
+    return None if epoch is None else int(epoch)
+
+
 def bump_epoch(connection: Connection) -> None:
     """Say that the history has changed otherwise than by new trips: beliefs start again."""
-    row = select(facts.c.value).where(facts.c.name == "epoch").with_for_update()
-    epoch = int(connection.execute(row).scalar_one())
+    epoch = lock_epoch(connection)
+    if epoch is None:  # no server has used this database yet
+        return
     connection.execute(update(facts).where(facts.c.name == "epoch").values(value=str(epoch + 1)))
 
 
@@ -178,6 +200,7 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401 -
         "synchronous=FULL",
         f"busy_timeout={_BUSY_MS}",
         "foreign_keys=ON",
+        "secure_delete=ON",
     ):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()

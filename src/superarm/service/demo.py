@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import numpy as np
-from fastapi import FastAPI
+from fastapi import FastAPI, Query
 from pydantic import BaseModel, Field
 from sqlalchemy import select
 
 from superarm.arrays import Rows, Vector
 from superarm.service.api import Reporting
 from superarm.service.fleet import Drivetrain, Fleet
-from superarm.service.gate import Refused
+from superarm.service.gate import Refused, logger
 from superarm.service.measurements import unpack_edges, unpacked_vehicle
 from superarm.service.routing import Wish
 from superarm.service.schemas import RouteRequest, TripIn
@@ -51,10 +51,11 @@ class Driven(BaseModel):
 
 
 class Progress(BaseModel):
-    """How far many trips have come, and all trips driven so far (the last 5,000)."""
+    """How far many trips have come, and trips driven so far."""
 
     asked: int
     done: int
+    problem: str | None = Field(description="Why the tour ended early, if it did.")
     trips: list[Driven]
 
 
@@ -65,7 +66,7 @@ class HiddenTruth:
         """Draw it."""
         rng = np.random.default_rng(seed)
         model = fleet.reference
-        self._rng = rng
+        self._rng = np.random.default_rng()  # only the truth is the same after a restart
         self._noise = model.noise_std_wh
         self._more = model.draw_truth_wh("positive", rng) - model.prior_energy_wh
 
@@ -90,10 +91,11 @@ class Driver:
         """Draw the truth."""
         self._state = state
         self._truth = HiddenTruth(state.fleet)
-        self._rng = np.random.default_rng(1)
+        self._rng = np.random.default_rng()
         self._task: asyncio.Task[None] | None = None
         self._number = 0
         self.asked = self.done = 0
+        self.problem: str | None = None
         self.trips: deque[Driven] = deque(maxlen=_REMEMBERED)
 
     async def drive(self, route_id: str, key_id: str) -> Driven:
@@ -136,7 +138,16 @@ class Driver:
         if self._task is not None and not self._task.done():
             raise Refused(409, "another tour is on its way; wait for it")
         self.asked, self.done = count, 0
-        self._task = asyncio.get_running_loop().create_task(self._tour(count, key_id))
+        self.problem = None
+        self._task = asyncio.get_running_loop().create_task(self._toured(count, key_id))
+
+    async def _toured(self, count: int, key_id: str) -> None:
+        try:
+            await self._tour(count, key_id)
+        except Exception as error:  # noqa: BLE001 - shown to whoever watches
+            logger.exception("a tour ended early")
+            self.problem = f"the tour ended early: {error}"
+            self.asked = self.done
 
     async def _tour(self, count: int, key_id: str) -> None:
         ids = self._state.network.edge_ids
@@ -148,8 +159,8 @@ class Driver:
                     request, current, key_id
                 )
             )
-            await self._state.writer.keep([issued])
-            await self.drive(issued.route_id, key_id)
+            await self._state.writer.keep([*issued])
+            await self.drive(issued[0].route_id, key_id)
             self.done += 1
 
 
@@ -166,10 +177,13 @@ def add_demo(app: FastAPI, state: State) -> None:
     async def tour(request: DriveManyRequest, key: Reporting) -> Progress:
         """Drive between random places, in the background."""
         driver.drive_many(request.trips, key.id)
-        return Progress(asked=driver.asked, done=driver.done, trips=[])
+        return Progress(asked=driver.asked, done=driver.done, problem=None, trips=[])
 
     @app.get("/v1/demo/tour", tags=["demo"])
-    async def progress(key: Reporting) -> Progress:
-        """Return how far the tour is, and all trips so far."""
+    async def progress(
+        key: Reporting, after: Annotated[int, Query(ge=0, le=2**62)] = 0
+    ) -> Progress:
+        """Return how far the tour is, and the trips after some number (the last 5,000)."""
         del key
-        return Progress(asked=driver.asked, done=driver.done, trips=list(driver.trips))
+        trips = [trip for trip in driver.trips if trip.number > after]
+        return Progress(asked=driver.asked, done=driver.done, problem=driver.problem, trips=trips)

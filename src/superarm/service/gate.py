@@ -1,5 +1,6 @@
 """What every request passes: its id, the host, limits of size, headers, a line in the log."""
 
+import asyncio
 import json
 import logging
 import re
@@ -9,12 +10,14 @@ import zlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from superarm.service.keys import Key
 from superarm.service.metrics import Metrics
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+Who = Callable[[str | None], Awaitable[Key]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MOST_BODY = 8 * 2**20
@@ -22,6 +25,9 @@ MOST_BODY = 8 * 2**20
 
 MOST_UNPACKED = 32 * 2**20
 """Bytes of a request's body after decompression."""
+
+BODY_S = 30.0
+"""How long to wait for the next part of a body."""
 
 MOST_HEARD = 64 * 2**20
 """Bytes of a refused body that are read and thrown away before the connection is cut."""
@@ -61,11 +67,15 @@ class Gate:
         app: the application.
         metrics: counts and times requests.
         hosts: names the server answers to; all, if none are given.
+        who: returns whose key it is, or refuses.
     """
 
-    def __init__(self, app: Application, metrics: Metrics, hosts: frozenset[str] | None) -> None:
+    def __init__(
+        self, app: Application, metrics: Metrics, hosts: frozenset[str] | None, who: Who
+    ) -> None:
         """Remember what to guard."""
         self._app = app
+        self._who = who
         self._metrics = metrics
         self._hosts = hosts
 
@@ -97,6 +107,10 @@ class Gate:
 
         try:
             self._check_host(headers)
+            if _needs_key(scope["path"]):  # before anything of the body is read
+                key = await self._who(_bearer_of(headers))
+                scope["state"]["key"] = key
+                scope["state"]["key_id"] = key.id
             body = await _checked_body(headers, receive) if _has_body(headers) else None
             await self._app(scope, receive if body is None else _replay(body, receive), answering)
         except Refused as refused:
@@ -132,6 +146,15 @@ class Gate:
                 "key": scope["state"].get("key_id"),
             },
         )
+
+
+def _needs_key(path: str) -> bool:
+    return path == "/metrics" or (path.startswith("/v1/") and path != "/v1/openapi.json")
+
+
+def _bearer_of(headers: dict[str, bytes]) -> str | None:
+    kind, _, secret = headers.get("authorization", b"").decode("latin-1").partition(" ")
+    return secret.strip() if kind.lower() == "bearer" and secret.strip() else None
 
 
 def _request_id(headers: dict[str, bytes]) -> str:
@@ -183,7 +206,10 @@ async def _body(headers: dict[str, bytes], receive: Receive) -> bytes:
     unpack = _unpacking(headers)
     parts, sent, size, more = [], 0, 0, True
     while more:
-        message = await receive()
+        try:
+            message = await asyncio.wait_for(receive(), BODY_S)
+        except TimeoutError as error:
+            raise Refused(408, f"the body did not come within {BODY_S:g} s") from error
         if message["type"] == "http.disconnect":
             raise Refused(400, "the connection was closed before the body was complete")
         chunk, more = message.get("body", b""), message.get("more_body", False)
@@ -197,8 +223,8 @@ async def _body(headers: dict[str, bytes], receive: Receive) -> bytes:
         if sent > MOST_BODY or size > MOST_UNPACKED:
             raise _too_large(MOST_BODY if sent > MOST_BODY else MOST_UNPACKED)
         parts.append(chunk)
-    if unpack is not None and not unpack.eof:
-        raise Refused(400, "the gzip body is incomplete")
+    if unpack is not None and (not unpack.eof or unpack.unused_data):
+        raise Refused(400, "the gzip body is incomplete, or has more than one part")
     return b"".join(parts)
 
 

@@ -8,14 +8,14 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from superarm.arrays import Vector
 from superarm.beliefs import Evidence
-from superarm.service.database import Database, bump_epoch, epoch_of, horizon
+from superarm.service.database import Database, bump_epoch, epoch_of, horizon, lock_epoch
 from superarm.service.folding import Folded
 from superarm.service.measurements import Measured, Reader
 from superarm.service.store import Sums, trip_digest
 from superarm.service.tables import folded, folded_ids, trips
 
 _AT_ONCE = 2_000
-_MOST_AT_ONCE = 20_000
+_FOLDED_AT_ONCE = 2_000
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,14 @@ class Cursor:
     Attributes:
         epoch: of the history; in another one everything is read again.
         mark: all trips whose transaction (in SQLite: whose sequence number) lies below are read.
+        sequence: of one trip that was read, and
+        digest: the checksum of its content, to notice a database that is not the same any more.
     """
 
     epoch: int = -1
     mark: int = 0
+    sequence: int = 0
+    digest: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +41,7 @@ class News:
 
     Attributes:
         restart: whether this is everything from the beginning, not only what is new.
-        oldest_us: when the oldest of these trips was received; zero if there are none.
+        oldest_us: when the oldest new trip was received; zero if there is none, or all are read.
     """
 
     cursor: Cursor
@@ -60,33 +64,36 @@ class History:
         """Return what is new since the cursor, or everything if the history was changed."""
         with self._database.reading() as connection:
             epoch, end = epoch_of(connection), horizon(connection)
-            restart = epoch != cursor.epoch
+            # a backup may have been restored: then the past is not what was learned
+            same = end >= cursor.mark and _still_there(connection, cursor)
+            restart = epoch != cursor.epoch or not same
             begin = 0 if restart else cursor.mark
             total = Folded.nothing(self._reader.n_edges)
             if restart:
                 for sums in connection.execute(select(folded.c.sums)).scalars():
                     total += Folded.unpack(sums)
-            oldest = 0
-            for received, some in self._batches(connection, begin, end):
-                oldest = oldest or received
+            oldest, last = 0, (0, "") if restart else (cursor.sequence, cursor.digest)
+            for rows, some in self._batches(connection, begin, end):
+                oldest = oldest or (0 if restart else rows[0].received_at)
+                last = (rows[-1].sequence, rows[-1].content_sha256)
                 total += Folded(self._reader.evidence(some), self._reader.visits(some), len(some))
-        position = Cursor(epoch, max(end, begin))
+        position = Cursor(epoch, end, *last)
         return News(position, restart, total.evidence, total.visits, total.trips, oldest)
 
     @staticmethod
     def _batches(
         connection: Connection, begin: int, end: int
-    ) -> Iterator[tuple[int, list[Measured]]]:
+    ) -> Iterator[tuple[Sequence[Any], list[Measured]]]:
         mark = trips.c.sequence if connection.dialect.name == "sqlite" else trips.c.xact
         columns = (trips.c.vehicle, trips.c.edges, trips.c.spans, trips.c.energies_wh)
         query = (
-            select(trips.c.received_at, *columns)
+            select(*columns, trips.c.received_at, trips.c.sequence, trips.c.content_sha256)
             .where((mark >= begin) & (mark < end))
             .order_by(trips.c.sequence)
             .execution_options(yield_per=_AT_ONCE)
         )
         for rows in connection.execute(query).partitions():
-            yield rows[0][0], [Measured.unpack(*row[1:]) for row in rows]
+            yield rows, [Measured.unpack(*row[:4]) for row in rows]
 
     def fold(self, before_us: int) -> int:
         """Sum up the trips received before some time and delete them; return how many.
@@ -101,11 +108,12 @@ class History:
 
     def _fold_some(self, before_us: int) -> int:
         with self._database.engine.begin() as connection:
+            lock_epoch(connection)  # before looking, so that no purge comes between
             rows = connection.execute(
                 select(trips)
                 .where(trips.c.received_at < before_us)
                 .order_by(trips.c.sequence)
-                .limit(_MOST_AT_ONCE)
+                .limit(_FOLDED_AT_ONCE)
             ).all()
             if not rows:
                 return 0
@@ -134,13 +142,21 @@ class History:
             insert(folded_ids),
             [
                 {
-                    "trip_sha256": trip_digest(key_id, row.trip_id),
+                    "trip_sha256": trip_digest(row.owner, row.trip_id),
                     "key_id": key_id,
                     "content_sha256": row.content_sha256,
                 }
                 for row in rows
             ],
         )
+
+
+def _still_there(connection: Connection, cursor: Cursor) -> bool:
+    """Say whether the trip a cursor remembers is in the database, as it was."""
+    if not cursor.sequence:
+        return True
+    row = select(trips.c.content_sha256).where(trips.c.sequence == cursor.sequence)
+    return bool(connection.execute(row).scalar() == cursor.digest)
 
 
 def _calibration(rows: Sequence[Any]) -> Sums:

@@ -6,6 +6,7 @@ It is started by `superarm.service.learning` and speaks JSON lines: on its stand
 database.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 from threadpoolctl import threadpool_limits
 
 from superarm.navigation import RoadNetwork
@@ -29,9 +30,10 @@ from superarm.service.measurements import Reader
 from superarm.service.posterior import Posterior
 from superarm.service.shared import SLOTS, SharedPosteriors
 from superarm.service.snapshots import Learned, Snapshots
+from superarm.service.store import forget_quarantined, forget_routes
 
 _DAY_US = 86_400_000_000
-_HOUSEKEEPING_S = 3600.0
+_HOUSEKEEPING_S = 86_400.0
 _AFTER_ERROR_S = 2.0
 
 
@@ -48,6 +50,7 @@ class Orders:
         snapshot_every: trips between snapshots.
         poll_s: how often to look for trips that others have stored.
         retain_days: after how many days trips are folded; zero for never.
+        route_days: after how many days issued routes are forgotten.
     """
 
     network: str
@@ -58,6 +61,7 @@ class Orders:
     snapshot_every: int
     poll_s: float
     retain_days: float
+    route_days: float
 
 
 class Learner:
@@ -68,8 +72,11 @@ class Learner:
         self._orders = orders
         self._fleet = Fleet(RoadNetwork.load(orders.network))
         self._shared = SharedPosteriors(self._n, self._fleet.n_features, orders.handle)
-        self._history = History(Database(orders.database), Reader(self._fleet))
-        self._snapshots = Snapshots(Path(orders.snapshots), self._fleet.fingerprint())
+        self._database = Database(orders.database)
+        self._history = History(self._database, Reader(self._fleet))
+        self._snapshots = Snapshots(
+            Path(orders.snapshots), self._fleet.fingerprint(), self._database.identity()
+        )
         self._writer = ThreadPoolExecutor(1)
         self._writing: Future[Any] | None = None
         self._saved_at = -1  # trips learned at the last snapshot
@@ -109,8 +116,8 @@ class Learner:
             try:
                 self._tidy()
                 news = self._history.since(learned.cursor)
-            except DBAPIError as error:
-                _tell({"note": f"the database cannot be read, trying again: {error.orig}"})
+            except SQLAlchemyError as error:
+                _tell({"note": f"the database cannot be read, trying again: {error}"})
                 self._wait(_AFTER_ERROR_S)
                 continue
             if news.restart and learned.cursor.epoch >= 0:
@@ -118,13 +125,15 @@ class Learner:
             learned = self._after(learned, news)
             if first or news.trips or news.restart:
                 self._publish(learned, news)
-                self._save_if_due(learned)
+                self._save_if_due(learned, at_once=news.restart and news.trips > 0)
             first = False
             # as long a rest as the work took: larger batches cost less per trip
             pause = min(time.monotonic() - began, 1.0) if news.trips else self._orders.poll_s
             self._wait(pause, until_woken=not news.trips)
+        self._writer.shutdown(wait=True)  # a snapshot that is being written
+        with contextlib.suppress(SQLAlchemyError):  # what was committed last
+            learned = self._after(learned, self._history.since(learned.cursor))
         self._save(learned)
-        self._writer.shutdown(wait=True)
 
     @property
     def _n(self) -> int:
@@ -156,12 +165,13 @@ class Learner:
             "trips": learned.trips,
             "distinct": int((learned.visits > 0).sum()),
             "lag_s": lag,
+            "mark": learned.cursor.mark,
         }
         _tell({"posterior": facts})
 
-    def _save_if_due(self, learned: Learned) -> None:
+    def _save_if_due(self, learned: Learned, *, at_once: bool) -> None:
         due = abs(learned.trips - self._saved_at) >= self._orders.snapshot_every
-        if due and (self._writing is None or self._writing.done()):
+        if (due or at_once) and (self._writing is None or self._writing.done()):
             self._saved_at = learned.trips
             self._writing = self._writer.submit(self._save, learned)
 
@@ -172,11 +182,16 @@ class Learner:
             _tell({"note": f"a snapshot could not be written: {error}"})
 
     def _tidy(self) -> None:
-        """Fold old trips now and then."""
-        if self._orders.retain_days <= 0 or time.monotonic() - self._tidied < _HOUSEKEEPING_S:
+        """Forget old routes, and fold old trips if they are not to be kept; once a day."""
+        if time.monotonic() - self._tidied < _HOUSEKEEPING_S:
             return
         self._tidied = time.monotonic()
-        before = now_us() - int(self._orders.retain_days * _DAY_US)
+        days, retained = self._orders.route_days, self._orders.retain_days
+        forget_routes(self._database, now_us() - int((min(days, retained) or days) * _DAY_US))
+        if retained <= 0:
+            return
+        before = now_us() - int(retained * _DAY_US)
+        forget_quarantined(self._database, before)
         if count := self._history.fold(before):
             _tell({"note": f"{count} trips older than the retention were folded"})
 

@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +22,7 @@ class Current:
     posterior: Posterior
     distinct: int
     lag_s: float
-    slot: int
+    mark: int
 
 
 class Learning:
@@ -55,6 +54,7 @@ class Learning:
         self._stopping = False
         self._slot = -1  # which one is being read
         self._lock = threading.Lock()
+        self._ending = threading.Event()
         self.restarts = 0
         self._process = self._started()
         self._thread = threading.Thread(target=self._listen, name="learning", daemon=True)
@@ -66,7 +66,9 @@ class Learning:
 
     def stop(self) -> None:
         """Let the learner write a snapshot and end."""
-        self._stopping = True
+        with self._lock:
+            self._stopping = True
+        self._ending.set()
         self._send({"stop": True})
         try:
             self._process.wait(_PATIENCE_S)
@@ -77,7 +79,7 @@ class Learning:
     @property
     def alive(self) -> bool:
         """Whether the process runs."""
-        return self._process.poll() is None
+        return self._thread.is_alive() and self._process.poll() is None
 
     def _started(self) -> subprocess.Popen[str]:
         orders = replace(self._orders, handle=self._shared.handle, busy_slot=self._slot)
@@ -93,14 +95,25 @@ class Learning:
         while True:
             assert self._process.stdout is not None  # noqa: S101 - a pipe was asked for
             for line in self._process.stdout:
-                self._take(json.loads(line))
+                try:
+                    self._take(json.loads(line))
+                except (ValueError, KeyError, RuntimeError) as error:
+                    self._note(f"the learner said {line[:200]!r}: {error}")
             self._process.wait()
             if self._stopping:
                 return
             self.restarts += 1
             self._note(f"the learner ended with code {self._process.returncode}; starting it again")
-            time.sleep(min(self.restarts, 10))
-            self._process = self._started()
+            if self._ending.wait(min(self.restarts, 10)):
+                return
+            if not self._start_again():
+                return
+
+    def _start_again(self) -> bool:
+        with self._lock:
+            if not self._stopping:
+                self._process = self._started()
+            return not self._stopping
 
     def _take(self, message: dict[str, Any]) -> None:
         if "note" in message:
@@ -114,7 +127,7 @@ class Learning:
             noise_std=self._noise_std,
         )
         before = self._slot
-        self._swap(Current(posterior, facts["distinct"], facts["lag_s"], facts["slot"]))
+        self._swap(Current(posterior, facts["distinct"], facts["lag_s"], facts["mark"]))
         self._slot = facts["slot"]
         if before not in (-1, self._slot):
             self._send({"free": before})

@@ -13,7 +13,7 @@ from superarm.navigation import Vehicle
 from superarm.service.fleet import Fleet
 from superarm.service.schemas import TripIn
 
-ABSURD = 8.0
+ABSURD = 6.0
 """Measurements this many prior standard deviations off are not believed."""
 
 _EDGES, _SPANS, _ENERGIES = np.dtype("<i4"), np.dtype("<i4"), np.dtype("<f8")
@@ -142,9 +142,8 @@ class Reader:
     def require_plausible(self, trip: Measured) -> None:
         """Refuse energies that the prior holds for impossible."""
         places, starts, rewards = self._sums([trip])
-        spread = np.add.reduceat(self._spread[places], starts[:-1])
-        noise = np.sqrt(np.add.reduceat(self._noise[places], starts[:-1]))
-        off = np.abs(rewards) / (spread + noise)
+        noise = np.add.reduceat(self._noise[places], starts[:-1])
+        off = np.abs(rewards) / np.sqrt(self._prior_variance(places, starts) + noise)
         worst = int(np.argmax(off))
         if off[worst] > ABSURD:
             scale = self._fleet.drivetrain(trip.vehicle).scale
@@ -156,6 +155,19 @@ class Reader:
                 "aside, not learned"
             )
             raise ImplausibleTripError(msg)
+
+    def _prior_variance(self, places: Rows, starts: Rows) -> Vector:
+        """Return the prior variances of sums of edges; bounds from above on large networks."""
+        if self._fleet.n_features:  # rows of the kernel would cost too much
+            spread: Vector = np.add.reduceat(self._spread[places], starts[:-1]) ** 2
+            return spread
+        model = self._fleet.reference
+        distinct, which = np.unique(places, return_inverse=True)
+        some = model.arms.take(distinct)
+        block = model.kernel.gram(some, some)
+        rows = np.add.reduceat(block[which], starts[:-1], axis=0)
+        sums = np.add.reduceat(rows[:, which], starts[:-1], axis=1)
+        return sums.diagonal().copy()
 
     def evidence(self, trips: list[Measured]) -> Evidence:
         """Return what these trips say about rewards."""

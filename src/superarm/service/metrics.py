@@ -31,7 +31,11 @@ class Metrics:
         for name, (meaning, value) in gauges.items():
             full = f"superarm_{name}"
             kind = "counter" if name.endswith("_total") else "gauge"
-            lines += [f"# HELP {full} {meaning}", f"# TYPE {full} {kind}", f"{full} {value:g}"]
+            lines += [
+                f"# HELP {full} {meaning}",
+                f"# TYPE {full} {kind}",
+                f"{full} {float(value)!r}",
+            ]
         with self._lock:
             lines += [
                 "# HELP superarm_requests_total Requests by path and status.",
@@ -48,6 +52,6 @@ class Metrics:
                 for bound, count in zip((*_BUCKETS, "+Inf"), counts, strict=True):
                     total += count
                     lines.append(f'{name}_bucket{{path="{path}",le="{bound}"}} {total}')
-                lines.append(f'{name}_sum{{path="{path}"}} {self._seconds[path]:g}')
+                lines.append(f'{name}_sum{{path="{path}"}} {self._seconds[path]!r}')
                 lines.append(f'{name}_count{{path="{path}"}} {total}')
         return "\n".join(lines) + "\n"

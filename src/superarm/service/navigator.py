@@ -5,12 +5,13 @@ import numpy as np
 from superarm.arrays import Rows
 from superarm.errors import InfeasibleError
 from superarm.navigation import RoadNetwork, Vehicle
-from superarm.service.battery import Battery
+from superarm.service.battery import Battery, prepare
 from superarm.service.fleet import Fleet
 from superarm.service.geography import Geography
 from superarm.service.learning import Current
-from superarm.service.routing import Answer, Prediction, Router, Wish
+from superarm.service.routing import Prediction, Router, Wish
 from superarm.service.schemas import (
+    Alternative,
     BeliefAnswer,
     Coordinates,
     Line,
@@ -40,9 +41,12 @@ class Navigator:
         self._rng = np.random.default_rng(seed)
         heights = network.junction_height_m
         self._end_height = heights[network.to_junction]
+        prepare()  # the first question shall not wait for it
 
-    def route(self, request: RouteRequest, current: Current, key_id: str) -> tuple[Issued, bytes]:
-        """Return the route to store and the answer to send."""
+    def route(
+        self, request: RouteRequest, current: Current, key_id: str
+    ) -> tuple[list[Issued], bytes]:
+        """Return the routes to store, the suggested one first, and the answer to send."""
         start, start_distance = self.edge_at(request.start)
         goal, goal_distance = self.edge_at(request.goal)
         closed = tuple(sorted({self._position(name) for name in request.closed_edges}))
@@ -62,29 +66,27 @@ class Navigator:
         vehicle = vehicle_of(request.vehicle)
         drivetrain = self.fleet.drivetrain(vehicle)
         answer = self.router.answer(wish, current.posterior, drivetrain, self._rng)
-        issued = Issued(new_route_id(), key_id, vehicle, request.mode, answer)
-        distances = (start_distance, goal_distance)
-        return issued, self._body(issued, request, distances, current).model_dump_json().encode()
-
-    def _body(
-        self,
-        issued: Issued,
-        request: RouteRequest,
-        distances: tuple[float | None, float | None],
-        current: Current,
-    ) -> RouteAnswer:
-        answer: Answer = issued.answer
-        return RouteAnswer.model_construct(
+        issued = [
+            Issued(new_route_id(), key_id, vehicle, request.mode, route, answer.best.mean_wh)
+            for route in (answer.route, *answer.alternatives)
+        ]
+        body = RouteAnswer.model_construct(
             **self._described(answer.route).__dict__,
-            route_id=issued.route_id,
+            route_id=issued[0].route_id,
             mode=request.mode,
             exploration_wh=round(answer.exploration_wh, 3),
             fallback=answer.fallback,
-            start_distance_m=distances[0],
-            goal_distance_m=distances[1],
-            alternatives=[self._described(other) for other in answer.alternatives],
+            start_distance_m=start_distance,
+            goal_distance_m=goal_distance,
+            alternatives=[
+                Alternative.model_construct(
+                    **self._described(other.route).__dict__, route_id=other.route_id
+                )
+                for other in issued[1:]
+            ],
             trips_learned=current.posterior.trips,
         )
+        return issued, body.model_dump_json().encode()
 
     def _described(self, route: Prediction) -> RouteBody:
         edges, lengths = route.edges, self.network.length_m[route.edges]

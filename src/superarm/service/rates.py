@@ -23,7 +23,8 @@ class RateLimit:
         now = self._clock()
         level, last = self._buckets.pop(key, (self._burst, now))
         level = min(self._burst, level + (now - last) * self._rate)
-        enough = level >= cost or level >= self._burst  # what exceeds a bucket needs a full one
+        # what exceeds a bucket needs a full one, up to the token that its request has cost
+        enough = level >= cost or level >= self._burst - 1
         self._buckets[key] = (level - cost if enough else level, now)
         if len(self._buckets) > _MOST_KEYS:
             self._buckets.popitem(last=False)

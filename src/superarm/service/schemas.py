@@ -1,14 +1,21 @@
 """The JSON that goes in and out; units are in the names."""
 
-from datetime import UTC, datetime
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
     AwareDatetime,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
+    Tag,
+    ValidationError,
+    WithJsonSchema,
     model_validator,
 )
 
@@ -18,21 +25,38 @@ from superarm.service.routing import Mode
 
 MOST_EDGES = 5_000
 MOST_TRIPS = 1_000
+_NOT_SHOWN = ("body", "trip", "batch")  # of our making, not the client's
 
 _EdgeId = Annotated[str, Field(min_length=1, max_length=200)]
-_Energy = Annotated[float, Field(ge=-1e7, le=1e7, description="Wh; negative if regenerated.")]
+_Energy = Annotated[float, Field(description="Wh; negative if regenerated.")]
 _Positive = Annotated[float, Field(gt=0, le=1e6)]
+
+
+_RFC_3339 = re.compile(
+    r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII
+)
+
+
+def _text_of_time(value: object) -> object:
+    if isinstance(value, datetime) or (isinstance(value, str) and _RFC_3339.fullmatch(value)):
+        return value
+    msg = "give a time as RFC 3339 with an offset, like 2026-03-01T08:15:00+01:00"
+    raise ValueError(msg)
 
 
 def _in_utc(time: datetime) -> datetime:
     try:
-        return time.astimezone(UTC)
+        moment = time.astimezone(UTC)
     except OverflowError as error:
         msg = "the time lies outside the years 1 to 9999 in UTC"
         raise ValueError(msg) from error
+    if moment > datetime.now(UTC) + timedelta(days=1):
+        msg = "the time lies in the future"
+        raise ValueError(msg)
+    return moment
 
 
-Time = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+Time = Annotated[AwareDatetime, BeforeValidator(_text_of_time), AfterValidator(_in_utc)]
 """RFC 3339 with an offset; kept in UTC."""
 
 
@@ -164,6 +188,12 @@ class RouteBody(BaseModel):
     profile: Profile
 
 
+class Alternative(RouteBody):
+    """Another way to go; it can be driven and reported like the first."""
+
+    route_id: str
+
+
 class RouteAnswer(RouteBody):
     """The route to drive, and others."""
 
@@ -173,7 +203,7 @@ class RouteAnswer(RouteBody):
     fallback: str | None = Field(description="Why the best route is returned instead, if it is.")
     start_distance_m: float | None = Field(description="From the given point to the start edge.")
     goal_distance_m: float | None
-    alternatives: list[RouteBody]
+    alternatives: list[Alternative]
     trips_learned: int
 
 
@@ -216,9 +246,44 @@ class TripIn(_Model):
 
 
 class TripBatch(_Model):
-    """Up to a thousand trips at once."""
+    """Up to a thousand trips at once; each is looked at by itself."""
 
-    trips: Annotated[list[TripIn], Field(min_length=1, max_length=MOST_TRIPS)]
+    trips: Annotated[
+        list[Annotated[Any, WithJsonSchema({"$ref": "#/components/schemas/TripIn"})]],
+        Field(min_length=1, max_length=MOST_TRIPS),
+    ]
+
+    def read(self) -> "list[TripIn | TripOutcome]":
+        """Return every trip, or why it cannot be read."""
+        return [_read(trip) for trip in self.trips]
+
+
+def _read(trip: object) -> "TripIn | TripOutcome":
+    try:
+        return TripIn.model_validate(trip)
+    except ValidationError as error:
+        name = trip.get("trip_id") if isinstance(trip, dict) else None
+        shown = name if isinstance(name, str) else ""
+        return TripOutcome(trip_id=shown, status="rejected", detail=what_is_wrong(error.errors()))
+
+
+def what_is_wrong(problems: Sequence[Any]) -> str:
+    """Say which part of a request is wrong, and how, without repeating its values."""
+    texts = []
+    for problem in problems[:5]:
+        where = ".".join(str(part) for part in problem["loc"] if part not in _NOT_SHOWN)
+        texts.append(f"{where}: {problem['msg']}" if where else str(problem["msg"]))
+    return "; ".join(texts)
+
+
+def _kind(body: object) -> str:
+    return "batch" if isinstance(body, (dict, TripBatch)) and "trips" in dict(body) else "trip"
+
+
+Report = Annotated[
+    Annotated[TripIn, Tag("trip")] | Annotated[TripBatch, Tag("batch")], Discriminator(_kind)
+]
+"""A trip, or several."""
 
 
 class TripOutcome(BaseModel):

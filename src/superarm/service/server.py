@@ -50,6 +50,7 @@ def serve(
         timeout_graceful_shutdown=DRAIN_S,
         timeout_keep_alive=KEEP_ALIVE_S,
         backlog=1024,
+        limit_concurrency=1024,
     )
     with _listening_socket(host, port) as sock:
         number = sock.getsockname()[1]

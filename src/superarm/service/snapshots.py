@@ -4,7 +4,7 @@ import hashlib
 import json
 import secrets
 import shutil
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +37,16 @@ class Learned:
 class Snapshots:
     """A folder of snapshots of one network and model."""
 
-    def __init__(self, folder: Path, fingerprint: str) -> None:
-        """Make the folder; leftovers of an interrupted write are removed."""
+    def __init__(self, folder: Path, fingerprint: str, database: str) -> None:
+        """Make the folder; leftovers of an interrupted write are removed.
+
+        Args:
+            folder: where.
+            fingerprint: of network and model.
+            database: the identity of the database whose trips were learned.
+        """
         self._folder = folder
-        self._fingerprint = fingerprint
+        self._fingerprint = f"{fingerprint}-{database}"
         folder.mkdir(parents=True, exist_ok=True)
         for unfinished in folder.glob(".writing-*"):
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -57,8 +63,7 @@ class Snapshots:
             write_atomically(temporary / _VISITS, lambda file: np.save(file, learned.visits))
             manifest = {
                 "fingerprint": self._fingerprint,
-                "epoch": learned.cursor.epoch,
-                "mark": learned.cursor.mark,
+                "cursor": asdict(learned.cursor),
                 "trips": learned.trips,
                 "visits_sha256": _sha256(temporary / _VISITS),
             }
@@ -94,7 +99,7 @@ class Snapshots:
     def _read(self, path: Path) -> Learned:
         manifest: dict[str, Any] = json.loads((path / _MANIFEST).read_text(encoding="utf-8"))
         if manifest["fingerprint"] != self._fingerprint:
-            msg = f"snapshot {path.name} is of another network or model"
+            msg = f"snapshot {path.name} is of another network, model or database"
             raise _OtherModelError(msg)
         if _sha256(path / _VISITS) != manifest["visits_sha256"]:
             msg = f"{path / _VISITS} is damaged: its checksum does not match"
@@ -107,7 +112,7 @@ class Snapshots:
             belief,
             np.load(path / _VISITS, allow_pickle=False),
             int(manifest["trips"]),
-            Cursor(int(manifest["epoch"]), int(manifest["mark"])),
+            Cursor(**manifest["cursor"]),
         )
 
     def _complete(self) -> list[Path]:

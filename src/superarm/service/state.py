@@ -1,6 +1,7 @@
 """All that a running server holds, and what the handlers may do with it."""
 
 import asyncio
+import gzip
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ from superarm.navigation import RoadNetwork
 from superarm.service.database import Database, now_us
 from superarm.service.fleet import Fleet
 from superarm.service.gate import Refused, logger
-from superarm.service.keys import KeyRing
+from superarm.service.keys import Key, KeyRing
 from superarm.service.learner import Orders
 from superarm.service.learning import Current, Learning
 from superarm.service.measurements import Reader
@@ -23,12 +24,12 @@ from superarm.service.metrics import Metrics
 from superarm.service.navigator import Navigator
 from superarm.service.rates import RateLimit
 from superarm.service.shared import SharedPosteriors
-from superarm.service.store import Store
+from superarm.service.store import Store, Sums
 from superarm.service.writing import Writer
 
 _Result = TypeVar("_Result")
-_DAY_US = 86_400_000_000
-_ROUTES_CHECKED_S = 3600.0
+_CALIBRATION_S = 2.0
+_LOOKUPS_PER_SECOND = 100.0
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class State:
         self.settings = settings
         self.network = settings.network
         self.fleet = Fleet(self.network)
+        self.fleet.n_features  # noqa: B018 - says at once if the network is too large
         self.database = Database(settings.database)
         self.database.migrate()
         self.database.claim(self.fleet.fingerprint(), demo=settings.demo)
@@ -79,13 +81,14 @@ class State:
         self.keys = KeyRing(self.database)
         self.metrics = Metrics()
         self.rates = RateLimit(settings.rate, 4 * settings.rate)
+        self._strangers = RateLimit(_LOOKUPS_PER_SECOND, 4 * _LOOKUPS_PER_SECOND)
         self.navigator = Navigator(self.network, self.fleet, settings.seed)
         self.store = Store(self.database, self.network, Reader(self.fleet))
         self.current: Current | None = None
         self._router = ThreadPoolExecutor(1, "routing")
         self._waiting = 0
         self._network: bytes | None = None
-        self._tidied = time.monotonic()
+        self._calibrated: tuple[float, tuple[Sums, Sums] | None] = (-1e9, None)
         self._counted: tuple[float, tuple[int, int]] = (-1e9, (0, 0))
 
     def start(self) -> None:
@@ -103,6 +106,7 @@ class State:
             snapshot_every=settings.snapshot_every,
             poll_s=settings.poll_s,
             retain_days=settings.retain_days,
+            route_days=settings.route_days,
         )
         shared = SharedPosteriors(self.network.n_edges, self.fleet.n_features)
         self.learning = Learning(orders, shared, self.fleet.noise_std_wh, self._swap, self._note)
@@ -126,6 +130,24 @@ class State:
     def _note(text: str) -> None:
         logger.warning(text)
 
+    async def who(self, given: str | None) -> Key:
+        """Return whose key this is, or refuse; a demo's visitors need none."""
+        if self.settings.demo:
+            return Key("demo", "demo", "admin")
+        key = None
+        if given is not None:
+            if not self.keys.remembered(given) and self._strangers.wait_s("all"):
+                raise Refused(429, "too many unknown keys; wait", {"retry-after": "1"})
+            # a key not seen lately is looked up in the database
+            if self.keys.remembered(given):
+                key = self.keys.check(given)
+            else:
+                key = await asyncio.to_thread(self.keys.check, given)
+        if key is None:
+            detail = "send an API key: Authorization: Bearer superarm.ID.SECRET"
+            raise Refused(401, detail, {"www-authenticate": "Bearer"})
+        return key
+
     async def on_router(self, question: Callable[[Current], _Result]) -> _Result:
         """Answer a question in the routing thread, or say that too many wait."""
         if self.current is None:
@@ -144,12 +166,12 @@ class State:
         return question(self.current)
 
     def network_json(self, edges: Rows | None) -> bytes:
-        """Return the roads as GeoJSON; the whole network is made once."""
+        """Return the roads as packed GeoJSON; the whole network is made once."""
         if edges is not None:
-            return self.navigator.geography.feature_collection(edges)
+            return gzip.compress(self.navigator.geography.feature_collection(edges), 4)
         if self._network is None:
             everything = np.arange(self.network.n_edges)
-            self._network = self.navigator.geography.feature_collection(everything)
+            self._network = gzip.compress(self.navigator.geography.feature_collection(everything))
         return self._network
 
     @property
@@ -165,11 +187,20 @@ class State:
             self._counted = (time.monotonic(), known)
         return known
 
-    def forget_old_routes(self) -> None:
-        """Delete routes issued long ago, now and then."""
-        if time.monotonic() - self._tidied > _ROUTES_CHECKED_S:
-            self._tidied = time.monotonic()
-            self.store.forget_routes(now_us() - int(self.settings.route_days * _DAY_US))
+    def calibration(self) -> tuple[Sums, Sums]:
+        """Return the sums of whole trips on routes, as of at most two seconds ago."""
+        age, known = self._calibrated
+        if known is None or time.monotonic() - age > _CALIBRATION_S:
+            known = self.store.calibration()
+            self._calibrated = (time.monotonic(), known)
+        return known
+
+    def lag_s(self) -> float:
+        """Return the age of the oldest trip not learned; if there is none, of the last batch."""
+        if self.current is None:
+            return 0.0
+        oldest = self.store.oldest_unlearned_us(self.current.mark)
+        return self.current.lag_s if oldest is None else max((now_us() - oldest) / 1e6, 0.0)
 
     def gauges(self) -> dict[str, tuple[str, float]]:
         """Return what Prometheus shall know."""
@@ -180,8 +211,8 @@ class State:
             "trips_learned": ("Trips the current posterior has learned from.", learned),
             "trips_unlearned": ("Trips stored but not yet learned.", max(stored - learned, 0)),
             "learning_lag_seconds": (
-                "Age of the oldest trip of the last batch when it was published.",
-                0.0 if current is None else current.lag_s,
+                "Age of the oldest trip not learned; if none, of the last batch when it was.",
+                self.lag_s(),
             ),
             "distinct_arms": (
                 "Edges that were part of a measurement.",

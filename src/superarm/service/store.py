@@ -2,16 +2,17 @@
 
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, case, delete, func, insert, select, true
+from sqlalchemy import Connection, Table, case, delete, func, insert, select, true
 from sqlalchemy.dialects import postgresql, sqlite
 
 from superarm.navigation import RoadNetwork
-from superarm.service.database import Database, bump_epoch, now_us, transaction_number
+from superarm.service.database import Database, bump_epoch, lock_epoch, now_us, transaction_number
 from superarm.service.fleet import CLASSES
 from superarm.service.folding import Folded
 from superarm.service.measurements import (
@@ -26,20 +27,27 @@ from superarm.service.measurements import (
     unpack_edges,
     unpacked_vehicle,
 )
-from superarm.service.routing import INTERVAL, Answer
+from superarm.service.routing import INTERVAL, Prediction
 from superarm.service.schemas import TripIn, TripOutcome, vehicle_of
-from superarm.service.tables import facts, folded, folded_ids, quarantine, routes, trips
+from superarm.service.tables import folded, folded_ids, keys, quarantine, routes, trips
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 RECENT = 1_000
 """How many trips the recent calibration is over."""
 
 
 @dataclass(frozen=True)
 class Reported:
-    """A trip and who sent it."""
+    """A trip and who sent it; keys of one name share their trip ids."""
 
     key_id: str
     trip: TripIn
+    owner: str = ""
+
+    @property
+    def name(self) -> str:
+        """Whose trip ids these are."""
+        return self.owner or self.key_id
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +58,8 @@ class Issued:
     key_id: str
     vehicle: Any
     mode: str
-    answer: Answer
+    route: Prediction
+    best_wh: float
 
     def row(self) -> dict[str, object]:
         """Return columns of the routes table."""
@@ -58,12 +67,12 @@ class Issued:
             "id": self.route_id,
             "key_id": self.key_id,
             "issued_at": now_us(),
-            "edges": pack_edges(self.answer.route.edges),
+            "edges": pack_edges(self.route.edges),
             "vehicle": packed_vehicle(self.vehicle),
             "mode": self.mode,
-            "mean_wh": self.answer.route.mean_wh,
-            "std_wh": self.answer.route.std_wh,
-            "best_wh": self.answer.best.mean_wh,
+            "mean_wh": self.route.mean_wh,
+            "std_wh": self.route.std_wh,
+            "best_wh": self.best_wh,
         }
 
 
@@ -98,41 +107,53 @@ class Store:
             issued = [item.row() for item in items if isinstance(item, Issued)]
             if issued:
                 connection.execute(insert(routes), issued)
-            number = transaction_number(connection) if len(issued) < len(items) else 0
+            reports = [item for item in items if isinstance(item, Reported)]
+            if not reports:
+                return [None] * len(items)
+            number = transaction_number(connection)
+            revoked = _revoked(connection, {item.key_id for item in reports})
             return [
-                self._keep_trip(connection, item, number) if isinstance(item, Reported) else None
+                self._keep_trip(connection, item, number, revoked)
+                if isinstance(item, Reported)
+                else None
                 for item in items
             ]
 
-    def _keep_trip(self, connection: Connection, item: Reported, number: int) -> TripOutcome:
+    def _keep_trip(
+        self, connection: Connection, item: Reported, number: int, revoked: Collection[str] = ()
+    ) -> TripOutcome:
         trip, digest = item.trip, content_digest(item.trip)
-        known = self._known(connection, item.key_id, trip.trip_id)
+        if item.key_id in revoked:
+            detail = "the key was revoked; ask for another"
+            return TripOutcome(trip_id=trip.trip_id, status="rejected", detail=detail)
+        known = self._known(connection, item.name, trip.trip_id)
         if known is not None:
             return _again(trip.trip_id, same=known == digest)
         try:
             row = self._row(connection, item)
         except ImplausibleTripError as error:
-            connection.execute(
-                insert(quarantine),
-                {
-                    "key_id": item.key_id,
-                    "trip_id": trip.trip_id,
-                    "received_at": now_us(),
-                    "reason": str(error),
-                    "body": trip.model_dump_json(),
-                },
-            )
+            aside = {
+                "key_id": item.key_id,
+                "trip_id": trip.trip_id,
+                "received_at": now_us(),
+                "content_sha256": digest,
+                "reason": str(error),
+                "body": trip.model_dump_json(),
+            }
+            connection.execute(self._insert(quarantine).on_conflict_do_nothing(), aside)
             return TripOutcome(trip_id=trip.trip_id, status="rejected", detail=str(error))
         except UnusableTripError as error:
             return TripOutcome(trip_id=trip.trip_id, status="rejected", detail=str(error))
         row |= {"content_sha256": digest, "xact": number}
         # another worker may have stored it in this very moment
-        dialect = sqlite if self.database.is_sqlite else postgresql
-        new = dialect.insert(trips).on_conflict_do_nothing().returning(trips.c.sequence)
+        new = self._insert(trips).on_conflict_do_nothing().returning(trips.c.sequence)
         if connection.execute(new, row).scalar() is None:
-            known = self._known(connection, item.key_id, trip.trip_id)
+            known = self._known(connection, item.name, trip.trip_id)
             return _again(trip.trip_id, same=known == digest)
         return TripOutcome(trip_id=trip.trip_id, status="accepted")
+
+    def _insert(self, table: Table) -> Any:  # noqa: ANN401 - of either dialect
+        return (sqlite if self.database.is_sqlite else postgresql).insert(table)
 
     def _row(self, connection: Connection, item: Reported) -> dict[str, object]:
         trip = item.trip
@@ -156,9 +177,10 @@ class Store:
         self.reader.require_plausible(measured)
         row = measured.pack() | {
             "key_id": item.key_id,
+            "owner": item.name,
             "trip_id": trip.trip_id,
             "received_at": now_us(),
-            "driven_at": int(trip.driven_at.timestamp() * 1e6),
+            "driven_at": (trip.driven_at - EPOCH) // timedelta(microseconds=1),
             "route_id": trip.route_id,
             "total_wh": measured.total_wh,
         }
@@ -179,12 +201,12 @@ class Store:
             raise UnusableTripError(str(error)) from error
 
     @staticmethod
-    def _known(connection: Connection, key_id: str, trip_id: str) -> str | None:
+    def _known(connection: Connection, owner: str, trip_id: str) -> str | None:
         """Return the checksum of the content a trip id was first sent with."""
-        mine = (trips.c.key_id == key_id) & (trips.c.trip_id == trip_id)
+        mine = (trips.c.owner == owner) & (trips.c.trip_id == trip_id)
         found = connection.execute(select(trips.c.content_sha256).where(mine)).scalar()
         if found is None:
-            hashed = folded_ids.c.trip_sha256 == trip_digest(key_id, trip_id)
+            hashed = folded_ids.c.trip_sha256 == trip_digest(owner, trip_id)
             found = connection.execute(select(folded_ids.c.content_sha256).where(hashed)).scalar()
         return found
 
@@ -221,6 +243,13 @@ class Store:
             aside = connection.execute(select(func.count()).select_from(quarantine)).scalar_one()
         return int(number) + int(old), int(aside)
 
+    def oldest_unlearned_us(self, mark: int) -> int | None:
+        """Return when the oldest trip was received that a belief with this mark does not know."""
+        known = trips.c.sequence if self.database.is_sqlite else trips.c.xact
+        oldest = select(func.min(trips.c.received_at)).where(known >= mark)
+        with self.database.reading() as connection:
+            return connection.execute(oldest).scalar()
+
     def calibration(self) -> tuple[Sums, Sums]:
         """Return sums over all whole trips on routes, and over the most recent ones."""
         with self.database.reading() as connection:
@@ -230,27 +259,43 @@ class Store:
                 everything = Sums(*np.add(everything, old).tolist())
             return everything, _sums(connection, RECENT)
 
-    def forget_routes(self, before_us: int) -> None:
-        """Delete routes issued long ago; their trips keep what was predicted."""
-        with self.database.engine.begin() as connection:
-            connection.execute(delete(routes).where(routes.c.issued_at < before_us))
-
 
 def purge(database: Database, key_id: str) -> int:
     """Forget all trips and routes of a key; beliefs are made again without them."""
     with database.engine.begin() as connection:
+        lock_epoch(connection)  # no fold comes between
         number = connection.execute(delete(trips).where(trips.c.key_id == key_id)).rowcount
         for table in (routes, quarantine, folded, folded_ids):
             connection.execute(delete(table).where(table.c.key_id == key_id))
-        known = connection.execute(select(facts.c.value).where(facts.c.name == "epoch")).scalar()
-        if known is not None:  # a server has used this database
-            bump_epoch(connection)
+        bump_epoch(connection)
     return number
 
 
-def trip_digest(key_id: str, trip_id: str) -> str:
+def forget_routes(database: Database, before_us: int) -> None:
+    """Delete routes issued long ago; their trips keep what was predicted."""
+    with database.engine.begin() as connection:
+        connection.execute(delete(routes).where(routes.c.issued_at < before_us))
+
+
+def forget_quarantined(database: Database, before_us: int) -> None:
+    """Delete trips that were put aside long ago."""
+    with database.engine.begin() as connection:
+        connection.execute(delete(quarantine).where(quarantine.c.received_at < before_us))
+
+
+def _revoked(connection: Connection, key_ids: Collection[str]) -> set[str]:
+    """Return which keys have been revoked; nobody revokes one until this transaction ends."""
+    rows = connection.execute(
+        select(keys.c.id, keys.c.revoked_at)
+        .where(keys.c.id.in_(key_ids))
+        .with_for_update(read=True)
+    )
+    return {row.id for row in rows if row.revoked_at is not None}
+
+
+def trip_digest(owner: str, trip_id: str) -> str:
     """Return the hash by which a folded trip is known."""
-    return hashlib.sha256(f"{key_id}\0{trip_id}".encode()).hexdigest()
+    return hashlib.sha256(f"{owner}\0{trip_id}".encode()).hexdigest()
 
 
 def _again(trip_id: str, *, same: bool) -> TripOutcome:

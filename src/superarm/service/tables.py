@@ -25,7 +25,7 @@ facts = Table(
     Column("name", String(40), primary_key=True),
     Column("value", Text, nullable=False),
 )
-"""Fingerprint of network and model, whether this is a demo, the epoch of the history."""
+"""Fingerprint of network and model, whether this is a demo, an id, the epoch of the history."""
 
 keys = Table(
     "keys",
@@ -60,6 +60,7 @@ trips = Table(
     Column("sequence", _Sequence, primary_key=True, autoincrement=True),
     Column("xact", BigInteger, nullable=False),
     Column("key_id", String(16), nullable=False),
+    Column("owner", String(100), nullable=False),
     Column("trip_id", String(100), nullable=False),
     Column("content_sha256", String(64), nullable=False),
     Column("received_at", BigInteger, nullable=False),
@@ -74,7 +75,7 @@ trips = Table(
     Column("predicted_std_wh", Float),
     Column("best_wh", Float),
     Column("inside", Boolean),
-    UniqueConstraint("key_id", "trip_id", name="trip_once"),
+    UniqueConstraint("owner", "trip_id", name="trip_once"),
     Index("trips_by_xact", "xact"),
     Index("trips_by_time", "received_at"),
     sqlite_autoincrement=True,
@@ -88,8 +89,10 @@ quarantine = Table(
     Column("key_id", String(16), nullable=False),
     Column("trip_id", String(100), nullable=False),
     Column("received_at", BigInteger, nullable=False),
+    Column("content_sha256", String(64), nullable=False),
     Column("reason", Text, nullable=False),
     Column("body", Text, nullable=False),
+    UniqueConstraint("key_id", "trip_id", "content_sha256", name="aside_once"),
 )
 """Trips that were not plausible, for people to look at."""
 

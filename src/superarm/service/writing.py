@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from sqlalchemy import exc
+
 from superarm.service.schemas import TripOutcome
 from superarm.service.store import Issued, Reported, Store
 
@@ -92,8 +94,9 @@ class Writer:
         try:
             outcomes = self._store.keep([waiting.item for waiting in batch])
         except Exception as error:  # noqa: BLE001 - handed to those who wait
-            if len(batch) == 1:
-                self._settle(batch[0], None, error)
+            if len(batch) == 1 or isinstance(error, (exc.OperationalError, exc.TimeoutError)):
+                for waiting in batch:  # the database is away: no use in asking for each
+                    self._settle(waiting, None, error)
             else:  # one of them may be to blame: the others shall not suffer
                 for waiting in batch:
                     self._keep([waiting])

@@ -134,6 +134,8 @@ const energy = (wh) => (Math.abs(wh) >= 10000 ? `${(wh / 1000).toFixed(2)} kWh` 
 function showRoute(number) {
   const choices = [state.answer, ...state.answer.alternatives];
   const route = choices[number];
+  state.shown = number;
+  at("drive").disabled = false;
   at("result").hidden = false;
   at("energy").textContent = energy(route.energy_wh);
   at("interval").textContent = `90 %: ${energy(route.energy_low_wh)} to ${energy(route.energy_high_wh)}`;
@@ -156,7 +158,8 @@ function explain(refusal) {
 
 async function driveIt() {
   try {
-    const trip = await ask("POST", "/v1/demo/drive", { route_id: state.answer.route_id });
+    const route = [state.answer, ...state.answer.alternatives][state.shown];
+    const trip = await ask("POST", "/v1/demo/drive", { route_id: route.route_id });
     at("driven").textContent =
       `Used ${energy(trip.energy_wh)}; ${energy(trip.predicted_wh)} were expected, ` +
       `${energy(trip.best_possible_wh)} is the best possible on average.`;
@@ -174,20 +177,21 @@ async function driveTour() {
       progress = await refreshTour();
       await new Promise((resolve) => setTimeout(resolve, 150));
     } while (progress.done < progress.asked);
-    at("driven").textContent = `${progress.asked} trips driven.`;
+    at("driven").textContent = progress.problem ?? `${progress.asked} trips driven.`;
   } catch (refusal) { explain(refusal); }
   at("tour").disabled = false;
 }
 
 async function refreshTour() {
-  const progress = await ask("GET", "/v1/demo/tour");
+  const last = state.trips.at(-1)?.number ?? 0;
+  const progress = await ask("GET", `/v1/demo/tour?after=${last}`);
   at("progress").max = Math.max(progress.asked, 1);
   at("progress").value = progress.done;
-  state.trips = progress.trips;
-  drawRegret(at("regret"), progress.trips);
-  if (progress.trips.length > 4) {
+  state.trips = [...state.trips, ...progress.trips].slice(-2000);
+  drawRegret(at("regret"), state.trips);
+  if (state.trips.length > 4) {
     at("calibration-figure").hidden = false;
-    drawCalibration(at("calibration"), progress.trips.map((trip) => (trip.energy_wh - trip.predicted_wh) / trip.predicted_std_wh));
+    drawCalibration(at("calibration"), state.trips.map((trip) => (trip.energy_wh - trip.predicted_wh) / trip.predicted_std_wh));
   }
   return progress;
 }
@@ -213,6 +217,7 @@ async function watch() {
       await refreshStats();
     } catch (refusal) {
       at("status").textContent = refusal.status ? refusal.message : "The server does not answer; trying again…";
+      if (refusal.status === 401) at("key-form").hidden = false;
     }
     await new Promise((resolve) => setTimeout(resolve, document.hidden ? 10000 : 1500));
   }
@@ -225,7 +230,21 @@ function setTheme(dark) {
   paintRoads();
 }
 
+async function isDemo() {
+  for (let attempt = 0; attempt < 5; attempt += 1) {
+    try {
+      await refreshTour();
+      return true;
+    } catch (refusal) {
+      if (refusal.status === 404 || refusal.status === 403) return false;
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+    }
+  }
+  return false;
+}
+
 async function begin() {
+  if (state.network) return;  // a new key for a page that works already
   try {
     state.network = await ask("GET", "/v1/network");
   } catch (refusal) {
@@ -236,21 +255,23 @@ async function begin() {
   }
   at("key-form").hidden = true;
   at("problem").textContent = "";
-  state.demo = await ask("GET", "/v1/demo/tour").then(() => true, () => false);
+  state.demo = await isDemo();
   at("demo").hidden = !state.demo;
-  if (state.demo) await refreshTour();
   if (hasWebGL()) {
-    state.map = new RoadMap("map", state.network, clicked);
-    await state.map.ready;
-  } else {
-    at("no-map").hidden = false;
+    try {
+      state.map = new RoadMap("map", state.network, clicked);
+      await state.map.ready;
+    } catch {
+      state.map = null;
+    }
   }
+  at("no-map").hidden = state.map !== null;
   document.body.dataset.ready = "true";
   watch();
 }
 
 at("colour").addEventListener("change", paintRoads);
-at("vehicle").addEventListener("change", () => state.network && refreshBelief());
+at("vehicle").addEventListener("change", () => state.network && refreshBelief().catch(explain));
 at("route-form").addEventListener("submit", (event) => { event.preventDefault(); findRoute(); });
 at("clear").addEventListener("click", clearRoute);
 for (const which of ["start", "goal"]) {
@@ -263,6 +284,7 @@ at("key-form").addEventListener("submit", (event) => {
   event.preventDefault();
   sessionStorage.setItem("superarm-key", at("key").value.trim());
   at("key").value = "";
+  at("key-form").hidden = true;
   begin();
 });
 setTheme(matchMedia("(prefers-color-scheme: dark)").matches);

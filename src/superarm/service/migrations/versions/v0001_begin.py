@@ -42,6 +42,7 @@ def upgrade() -> None:
         sa.Column("sequence", sequence, primary_key=True, autoincrement=True),
         sa.Column("xact", sa.BigInteger, nullable=False),
         sa.Column("key_id", sa.String(16), nullable=False),
+        sa.Column("owner", sa.String(100), nullable=False),
         sa.Column("trip_id", sa.String(100), nullable=False),
         sa.Column("content_sha256", sa.String(64), nullable=False),
         sa.Column("received_at", sa.BigInteger, nullable=False),
@@ -56,7 +57,7 @@ def upgrade() -> None:
         sa.Column("predicted_std_wh", sa.Float),
         sa.Column("best_wh", sa.Float),
         sa.Column("inside", sa.Boolean),
-        sa.UniqueConstraint("key_id", "trip_id", name="trip_once"),
+        sa.UniqueConstraint("owner", "trip_id", name="trip_once"),
         sqlite_autoincrement=True,
     )
     op.create_index("trips_by_xact", "trips", ["xact"])
@@ -67,8 +68,10 @@ def upgrade() -> None:
         sa.Column("key_id", sa.String(16), nullable=False),
         sa.Column("trip_id", sa.String(100), nullable=False),
         sa.Column("received_at", sa.BigInteger, nullable=False),
+        sa.Column("content_sha256", sa.String(64), nullable=False),
         sa.Column("reason", sa.Text, nullable=False),
         sa.Column("body", sa.Text, nullable=False),
+        sa.UniqueConstraint("key_id", "trip_id", "content_sha256", name="aside_once"),
     )
     op.create_table(
         "folded",
