@@ -19,11 +19,12 @@ CHECKS = (
 
 
 @pytest.mark.slow
-def test_the_whole_schema_finds_no_server_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("demo", [False, True])
+def test_the_whole_schema_finds_no_server_error(tmp_path: Path, demo: bool) -> None:
     small_city().save(tmp_path / "city.npz")
     key = add_key(str(tmp_path / "t.db"), "admin")
-    options = ["--network", "city.npz", "--database", "t.db", "--rate", "1000000"]
-    with running(tmp_path, *options, key=key) as server:
+    roads = ["--demo"] if demo else ["--network", "city.npz", "--database", "t.db"]
+    with running(tmp_path, *roads, "--rate", "1000000", key=key) as server:
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "schemathesis.cli", "run", f"{server.url}/v1/openapi.json"),
