@@ -21,7 +21,7 @@ import roads
 from parts import require_module, require_networks
 from strategies import seeds
 from superarm import DataError
-from superarm.cli.app import app
+from superarm.cli.app import make_app
 from superarm.navigation import RoadNetwork, fetch, generate_city, read_osm, read_sumo
 from superarm.navigation.statistics import describe
 
@@ -277,7 +277,7 @@ class TestFetch:
         published = replace(fetch_module.PUBLISHED["monaco"], git_sha1=digest)
         monkeypatch.setitem(fetch_module.PUBLISHED, "monaco", published)
         arguments = ["network", "fetch", "monaco", "--url", f"{server}/flat.xml"]
-        done = CliRunner().invoke(app, arguments)
+        done = CliRunner().invoke(make_app("network"), arguments)
         assert done.exit_code == 0
         assert "most.net.xml" in done.output
         assert "no heights" in done.output

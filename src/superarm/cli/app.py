@@ -1,5 +1,6 @@
 """The ``superarm`` command: puts the nouns together and turns errors into exit codes."""
 
+import importlib
 import sys
 from typing import Annotated
 
@@ -8,20 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from superarm import SuperarmError, __version__
-from superarm.cli import bound, demo, experiment, figure, network, serve
 
-app = typer.Typer(
-    help="Combinatorial decisions with Gaussian-process rewards.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-app.add_typer(demo.app, name="demo")
-app.add_typer(network.app, name="network")
-app.add_typer(experiment.app, name="experiment")
-app.add_typer(figure.app, name="figure")
-app.add_typer(bound.app, name="bound")
-app.add_typer(serve.app, name="serve")
+NOUNS = ("demo", "network", "experiment", "figure", "bound", "serve")
+"""Each is a module beside this one, with an `app`."""
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer passes the flag's value
@@ -30,7 +20,6 @@ def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer passes the fla
         raise typer.Exit
 
 
-@app.callback()
 def superarm(
     *,
     version: Annotated[
@@ -44,10 +33,26 @@ def superarm(
     del version
 
 
+def make_app(*nouns: str) -> typer.Typer:
+    """Return the command line with these nouns."""
+    app = typer.Typer(
+        help="Combinatorial decisions with Gaussian-process rewards.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(superarm)
+    for noun in nouns:
+        app.add_typer(importlib.import_module(f"superarm.cli.{noun}").app, name=noun)
+    return app
+
+
 def main() -> None:
     """Run the command line: exit 0 done, 1 failed, 2 misuse."""
+    asked = sys.argv[1] if len(sys.argv) > 1 else ""
     try:
-        app()
+        # a noun is read without the others: they take longer to import than most commands run
+        make_app(*((asked,) if asked in NOUNS else NOUNS))()
     except (SuperarmError, ImportError, OSError, ValueError) as error:
         text = f"[bold red]superarm:[/] {escape(str(error))}"
         Console(stderr=True).print(text, highlight=False, soft_wrap=True)

@@ -9,27 +9,15 @@ from rich.console import Console
 from rich.table import Table
 
 from superarm.errors import DataError
-from superarm.navigation import RoadNetwork, fetch, generate_city, read_osm, read_sumo
+from superarm.navigation import RoadNetwork, fetch, generate_city, read_sumo
 from superarm.navigation.maps import draw_maps, height_panel
+from superarm.navigation.reading import open_network
 from superarm.navigation.statistics import describe
 
 app = typer.Typer(help="Road networks: generate, import, show, list, fetch.", no_args_is_help=True)
 
 _Output = Annotated[Path, typer.Option(help="The network file to write (.npz).")]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
-
-
-def open_network(path: Path, heightmap: Path | None = None) -> RoadNetwork:
-    """Read a network of any format, by the ending of its name."""
-    name = path.name.removesuffix(".gz")
-    if name.endswith(".npz"):
-        return RoadNetwork.load(path)
-    if name.endswith(".net.xml"):
-        return read_sumo(path)
-    if name.endswith(".osm"):
-        return read_osm(path, heightmap)
-    msg = f"{path}: unknown format; expected .npz, .net.xml, .net.xml.gz, .osm or .osm.gz"
-    raise DataError(msg)
 
 
 @app.command()

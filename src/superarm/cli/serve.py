@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from superarm.cli.network import open_network
 from superarm.navigation import RoadNetwork, generate_city
+from superarm.navigation.reading import open_network
 
 if TYPE_CHECKING:
     from superarm.service.keys import KeyRing

@@ -5,7 +5,6 @@ from functools import lru_cache
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 from superarm.arrays import Matrix, Vector
 from superarm.gaussian import cholesky_with_jitter
@@ -69,5 +68,7 @@ def _normals(size: int) -> Matrix:
 
 @lru_cache(1)
 def _kept() -> Matrix:
+    from scipy.stats import qmc  # noqa: PLC0415 - slow to import, and not all processes need it
+
     points = qmc.Sobol(_DIMENSIONS, rng=0).random(DRAWS)
     return np.ascontiguousarray(ndtri(np.clip(points, 1e-12, 1 - 1e-12)).T)
