@@ -37,4 +37,4 @@ def require_networks() -> Path:
 def _absent(reason: str) -> None:
     if strict():
         pytest.fail(f"SUPERARM_STRICT=1 and {reason}")
-    pytest.skip(reason)
+    pytest.skip(reason, allow_module_level=True)

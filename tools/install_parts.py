@@ -46,8 +46,14 @@ def main() -> None:
     if packages and _may_use_apt():
         apt = shutil.which("apt-get")
         if apt is not None:
-            subprocess.run([apt, "update", "-qq"], check=True)
-            subprocess.run([apt, "install", "-y", "-qq", *packages], check=True)
+            quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+            subprocess.run([apt, "update", "-qq"], check=True, env=quiet)
+            subprocess.run(
+                [apt, "install", "-y", "-qq", "--no-install-recommends", *packages],
+                check=True,
+                env=quiet,
+                stdout=subprocess.DEVNULL,
+            )
 
 
 def _may_use_apt() -> bool:
