@@ -30,6 +30,7 @@ EDGES = 5_750
 PRELOADED = 3_000
 ARMS = 5_000
 SECONDS = 60
+WARM_UP = 5
 STORED = 100_000
 ROUTES_PER_SECOND, TRIPS_PER_SECOND = 100, 20
 SUPERARM = str(Path(sys.executable).parent / "superarm")
@@ -178,6 +179,7 @@ class Asker:
         }
         self._idle: list[Any] = []
         self.taken: dict[str, list[float]] = {"/v1/routes": [], "/v1/trips": []}
+        self.timing_from = time.perf_counter() + WARM_UP
         self.statuses: dict[int, int] = {}
 
     async def ask(self, path: str, body: bytes, due: float | None = None) -> None:
@@ -189,7 +191,8 @@ class Asker:
             connection = await asyncio.open_connection("127.0.0.1", self._port)
         status = await _exchange(connection, self._heads[path], body)
         self._idle.append(connection)
-        self.taken[path].append(time.perf_counter() - begin)
+        if begin >= self.timing_from:
+            self.taken[path].append(time.perf_counter() - begin)
         self.statuses[status] = self.statuses.get(status, 0) + 1
 
 
@@ -215,36 +218,36 @@ def ask_for_load(options: argparse.Namespace) -> None:
         wish = {"start": str(ids[start]), "goal": str(ids[goal])}
         return json.dumps(wish | {"alternatives": options.alternatives}).encode()
 
-    asker = Asker(options.port, options.key)
     routes = [route() for _ in range(int(options.rate * options.seconds) or 4_000)]
 
     async def open_loop() -> None:
-        trips = [
-            json.dumps(world.trip(options.kind)).encode()
-            for _ in range(int(options.trips * options.seconds))
-        ]
         await asyncio.gather(
             _poisson(asker, "/v1/routes", routes, options.rate, np.random.default_rng(1)),
-            _poisson(asker, "/v1/trips", trips, options.trips, np.random.default_rng(2)),
+            _poisson(asker, "/v1/trips", stock, options.trips, np.random.default_rng(2)),
         )
 
     async def closed_loop() -> None:
         until = time.perf_counter() + options.seconds
-        stock = iter(routes * 50)
+        again = iter(routes * 50)
 
         async def one() -> None:
             while time.perf_counter() < until:
-                await asker.ask("/v1/routes", next(stock))
+                await asker.ask("/v1/routes", next(again))
 
         await asyncio.gather(*(one() for _ in range(options.connections)))
 
+    stock = [
+        json.dumps(world.trip(options.kind)).encode()
+        for _ in range(int(options.trips * options.seconds))
+    ]
+    asker = Asker(options.port, options.key)
     begin = time.perf_counter()
     asyncio.run(open_loop() if options.rate else closed_loop())
     wall = time.perf_counter() - begin
     found = {
         path: {
             "count": len(values),
-            "per_second": len(values) / wall,
+            "per_second": len(values) / (wall - WARM_UP),
             "p50": float(np.quantile(values, 0.5)),
             "p99": float(np.quantile(values, 0.99)),
             "max": max(values),
@@ -276,7 +279,7 @@ def under_load(server: Server, kind: str, seed: int) -> dict[str, Any]:
         kind=kind,
         rate=ROUTES_PER_SECOND,
         trips=TRIPS_PER_SECOND,
-        seconds=SECONDS,
+        seconds=SECONDS + WARM_UP,
         seed=seed,
     )
     lags, version = [0.0], server.gauge("posterior_version")
@@ -306,7 +309,7 @@ def saturation(server: Server, alternatives: int, connections: int) -> dict[str,
     """Ask as fast as answers come."""
     say(f"saturation, {alternatives} alternatives, {connections} connections")
     asking = second_process(
-        server, rate=0, seconds=15, alternatives=alternatives, connections=connections
+        server, rate=0, seconds=15 + WARM_UP, alternatives=alternatives, connections=connections
     )
     routes = json.loads(asking.communicate()[0])["found"]["/v1/routes"]
     return {
@@ -362,10 +365,15 @@ def measure() -> None:
             f"{ROUTES_PER_SECOND} routes and {TRIPS_PER_SECOND} trips per second for {SECONDS} s, "
             f"{network.n_edges:,} edges, {arms:,} of them seen before",
             loads,
-            "Open loop, Poisson arrivals, times from when a request was due. The asking process",
-            "shares the two cores. Lag: from a trip's arrival to a posterior that knows it.",
+            f"Open loop, Poisson arrivals, times from when a request was due, after {WARM_UP} s of",
+            "warming up. The asking process shares the two cores. Lag: from a trip's arrival to a",
+            "posterior that knows it.",
         ),
-        table("As many routes as possible, no trips", rates, "Closed loop, 15 s each."),
+        table(
+            "As many routes as possible, no trips",
+            rates,
+            f"Closed loop, 15 s each after {WARM_UP} s of warming up.",
+        ),
         table(
             f"Restart with {stored_now:,} stored trips",
             [

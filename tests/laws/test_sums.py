@@ -96,6 +96,20 @@ def test_order_and_batches_do_not_matter_and_evidence_adds_up(
         assert_allclose(at_once.matrix, other.matrix, **TIGHT)
 
 
+@given(kernels(), sums(), sums(), finite(0.05, 2.0))
+def test_memory_of_an_old_belief_can_be_written_to(
+    kernel: Kernel, first: Sums, second: Sums, noise: float
+) -> None:
+    prior = DenseGP.from_kernel(ARMS, kernel, noise)
+    middle = prior.condition_sums(*arguments(first))
+    arms, starts, totals = arguments(second)
+    evidence = Evidence.of_sums(arms.ids, starts, totals, prior.noise_variance)
+    expected = middle.condition_evidence(evidence)
+    found = middle.condition_evidence(evidence, spare=prior.matrix.copy())
+    assert_array_equal(found.mean, expected.mean)
+    assert_array_equal(found.matrix, expected.matrix)
+
+
 @given(kernels(), sums(), finite(0.05, 2.0))
 def test_a_total_tells_less_than_its_parts(kernel: Kernel, seen: Sums, noise: float) -> None:
     prior = DenseGP.from_kernel(ARMS, kernel, noise)

@@ -160,3 +160,20 @@ def test_large_networks_are_summed_up_and_go_through_shared_memory(
     monkeypatch.setattr("superarm.service.fleet.MOST_EDGES", 200)
     with pytest.raises(CapacityError, match="one service per region"):
         Fleet(CITY).prior()
+
+
+@settings(max_examples=20)
+@given(seeds)
+def test_plausibility_allows_at_least_six_prior_deviations(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    edges = rng.integers(N, size=20)
+    first, last = spans(rng, 20)
+    model = FLEET.reference
+    bounds = READER._most_variance(  # noqa: SLF001 - it must be a bound
+        *READER._sums([Measured(CAR, edges, first, last, np.zeros(first.size))])[:2]  # noqa: SLF001
+    )
+    for bound, begin, end in zip(bounds, first, last, strict=True):
+        some = model.arms.take(edges[begin : end + 1])
+        exact = model.kernel.gram(some, some).sum()
+        assert exact <= bound * (1 + 1e-9)
+        assert bound <= 4 * exact

@@ -129,31 +129,41 @@ class DenseGP:
             Evidence.of_sums(places, starts, totals, self.noise_variance)
         )
 
-    def condition_evidence(self, evidence: Evidence) -> "DenseGP":
-        """Return the belief after all observations that were summed up in this evidence."""
+    def condition_evidence(self, evidence: Evidence, spare: Matrix | None = None) -> "DenseGP":
+        """Return the belief after all observations that were summed up in this evidence.
+
+        Args:
+            evidence: what was observed.
+            spare: the covariance of a belief that nobody uses any more; its memory is written to.
+                Claiming new memory can take longer than the update itself.
+        """
         evidence.require_size(self.mean.size)
         if evidence.precision.nnz == 0:
             return self
-        matrix = self._after(evidence.precision)
+        matrix = self._after(evidence.precision, spare)
         variance = clipped_variance(matrix.diagonal().copy(), self.prior_variance)
         np.fill_diagonal(matrix, variance)
         surprise = evidence.weighted - evidence.precision @ self.mean
         return changed(self, mean=frozen(self.mean + matrix @ surprise), matrix=frozen(matrix))
 
-    def _after(self, precision: csr_array) -> Matrix:
+    def _after(self, precision: csr_array, spare: Matrix | None) -> Matrix:
         """Return the covariance after observations of this precision A."""
         touched = np.flatnonzero(np.diff(precision.indptr))
         rows = self.matrix if touched.size == self.mean.size else self.matrix[touched]
         if precision.nnz == touched.size:  # arms one by one
             root = np.sqrt(precision.data)
             half = root[:, None] * rows
-            return conditioned_covariance(self.matrix, half, root, touched)
+            return conditioned_covariance(self.matrix, half, root, touched, spare)
         factor = pivoted_root(precision[touched][:, touched].toarray())
-        return conditioned_covariance(self.matrix, factor.T @ rows, factor, touched)
+        return conditioned_covariance(self.matrix, factor.T @ rows, factor, touched, spare)
 
 
 def conditioned_covariance(
-    matrix: Matrix, half: Matrix, root: Matrix | Vector, touched: Rows | None = None
+    matrix: Matrix,
+    half: Matrix,
+    root: Matrix | Vector,
+    touched: Rows | None = None,
+    spare: Matrix | None = None,
 ) -> Matrix:
     r"""Return :math:`\Sigma - \Sigma S (I + S^T \Sigma S)^{-1} S^T \Sigma`, symmetric in every bit.
 
@@ -162,12 +172,15 @@ def conditioned_covariance(
         half: :math:`S^T \Sigma`, shape (r, n).
         root: the rows of S that are not zero, shape (k, r), or its diagonal if S is one.
         touched: which rows these are; all, if not given.
+        spare: where to write the result, shape (n, n).
     """
     columns = half if touched is None else half[:, touched]
     inner = columns * root if root.ndim == 1 else columns @ root
     inner.flat[:: inner.shape[0] + 1] += 1.0
     moves = solve_lower(cholesky(inner, lower=True, overwrite_a=True), half)
-    result = matrix.copy()
+    result = np.empty_like(matrix) if spare is None else spare
+    result.setflags(write=True)
+    np.copyto(result, matrix)
     blas.dsyrk(-1.0, moves.T, beta=1.0, c=result.T, trans=0, lower=0, overwrite_c=1)
     _mirror(result)
     return result

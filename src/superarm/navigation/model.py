@@ -108,11 +108,14 @@ class EnergyModel:
         return GraphMatern(self.network.turns, self.network.length_m)
 
     @cached_property
+    def feature_kernel(self) -> Matern52:
+        """The kernel on features, with half of the prior variance."""
+        return Matern52(self.lengthscale, (PRIOR_SPREAD * self.spread_wh) ** 2 / 2)
+
+    @cached_property
     def kernel(self) -> Kernel:
         """The prior covariance of the cost of edges."""
-        half = (PRIOR_SPREAD * self.spread_wh) ** 2 / 2
-        features = Matern52(self.lengthscale, half)
-        return self.graph_kernel * features + features
+        return self.graph_kernel * self.feature_kernel + self.feature_kernel
 
     @cached_property
     def gp(self) -> FiniteGP:

@@ -22,6 +22,8 @@ import numpy as np
 from sqlalchemy.exc import SQLAlchemyError
 from threadpoolctl import threadpool_limits
 
+from superarm.arrays import Matrix
+from superarm.beliefs import DenseGP, InducedGP
 from superarm.navigation import RoadNetwork
 from superarm.service.database import Database, now_us
 from superarm.service.fleet import Fleet
@@ -81,6 +83,7 @@ class Learner:
         self._writing: Future[Any] | None = None
         self._saved_at = -1  # trips learned at the last snapshot
         self._version = 0
+        self._before: DenseGP | InducedGP | None = None  # the belief before the present one
         self._free = [slot != orders.busy_slot for slot in range(SLOTS)]
         self._changed = threading.Condition()
         self._woken = self._stopping = False
@@ -145,8 +148,19 @@ class Learner:
         if news.restart and learned.cursor.epoch >= 0:
             belief, visits, trips = self._fleet.prior(), np.zeros(self._n), 0
         with threadpool_limits(os.cpu_count() if news.restart else 1):
-            belief = belief.condition_evidence(news.evidence)
+            if isinstance(belief, DenseGP):
+                belief = belief.condition_evidence(news.evidence, self._spare())
+            else:
+                belief = belief.condition_evidence(news.evidence)
+        if belief is not learned.belief:
+            self._before = learned.belief
         return Learned(belief, visits + news.visits, trips + news.trips, news.cursor)
+
+    def _spare(self) -> Matrix | None:
+        """Return memory of a belief that nobody reads: neither the present one nor a snapshot."""
+        writing = self._writing is not None and not self._writing.done()
+        before, self._before = self._before, None
+        return before.matrix if isinstance(before, DenseGP) and not writing else None
 
     def _publish(self, learned: Learned, news: News) -> None:
         self._version += 1

@@ -132,18 +132,18 @@ class Reader:
     """Turns trips into what they say about the roads."""
 
     def __init__(self, fleet: Fleet) -> None:
-        """Prepare the noise and the prior spread of every edge."""
+        """Prepare the noise of every edge and the variance of the graph kernel."""
         model = fleet.reference
         self._fleet = fleet
         self.n_edges = fleet.network.n_edges
         self._noise = np.full(self.n_edges, model.noise_std_wh**2)
-        self._spread = np.sqrt(model.kernel.diagonal(model.arms))
+        self._graph_std = np.sqrt(model.graph_kernel.diagonal(model.arms))
 
     def require_plausible(self, trip: Measured) -> None:
         """Refuse energies that the prior holds for impossible."""
         places, starts, rewards = self._sums([trip])
         noise = np.add.reduceat(self._noise[places], starts[:-1])
-        off = np.abs(rewards) / np.sqrt(self._prior_variance(places, starts) + noise)
+        off = np.abs(rewards) / np.sqrt(self._most_variance(places, starts) + noise)
         worst = int(np.argmax(off))
         if off[worst] > ABSURD:
             scale = self._fleet.drivetrain(trip.vehicle).scale
@@ -156,15 +156,17 @@ class Reader:
             )
             raise ImplausibleTripError(msg)
 
-    def _prior_variance(self, places: Rows, starts: Rows) -> Vector:
-        """Return the prior variances of sums of edges; bounds from above on large networks."""
-        if self._fleet.n_features:  # rows of the kernel would cost too much
-            spread: Vector = np.add.reduceat(self._spread[places], starts[:-1]) ** 2
-            return spread
+    def _most_variance(self, places: Rows, starts: Rows) -> Vector:
+        r"""Return bounds from above on the prior variances of sums of edges.
+
+        :math:`k_G k_f + k_f \le k_f (1 + \sqrt{g_i g_j})` with g the diagonal of :math:`k_G`:
+        rows of the graph kernel would take sparse solves, and routes would wait for them.
+        """
         model = self._fleet.reference
         distinct, which = np.unique(places, return_inverse=True)
         some = model.arms.take(distinct)
-        block = model.kernel.gram(some, some)
+        root = self._graph_std[distinct]
+        block = model.feature_kernel.gram(some, some) * (1 + root[:, None] * root)
         rows = np.add.reduceat(block[which], starts[:-1], axis=0)
         sums = np.add.reduceat(rows[:, which], starts[:-1], axis=1)
         return sums.diagonal().copy()

@@ -3,6 +3,7 @@
 import ipaddress
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -15,6 +16,9 @@ from superarm.service.logs import log_as_json
 from superarm.service.state import Settings, State
 
 DRAIN_S = 20
+SWITCH_S = 0.0005
+"""How long one thread may keep others waiting: requests go through three of them."""
+
 KEEP_ALIVE_S = 75
 """Longer than proxies keep theirs, so that none sends a request into a closing connection."""
 
@@ -40,6 +44,7 @@ def serve(
         msg = f"a demo knows no keys and listens on this machine only, not on {host}"
         raise DataError(msg)
     log_as_json(log_level)
+    sys.setswitchinterval(SWITCH_S)
     app = make_app(State(settings), add_demo if settings.demo else None)
     config = uvicorn.Config(
         app,

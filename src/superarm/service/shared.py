@@ -33,7 +33,9 @@ class SharedPosteriors:
         self._size = _FLOAT * (3 * n_edges + (n_features or n_edges) ** 2)
         size = self._front + SLOTS * self._size
         self.handle = _anonymous_file(size) if handle is None else handle
-        self._memory = mmap.mmap(self.handle, size)
+        # pages are claimed at once: the first routes shall not wait for thousands of page faults
+        flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
+        self._memory = mmap.mmap(self.handle, size, flags)
         self._filled = False
 
     def write(self, slot: int, posterior: Posterior) -> None:
