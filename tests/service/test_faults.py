@@ -165,7 +165,7 @@ def test_every_acknowledged_trip_survives_being_killed(place: tuple[Path, str, s
         server.ready()
         fleet.start(server)
         time.sleep(rng.uniform(0.05, 0.6))
-        if number % 4 == 0:  # wait for a snapshot to be written just now
+        if number % 2 == 0:  # wait for a snapshot to be written just now
             until = time.monotonic() + 5
             while not list(snapshots.glob(".writing-*")) and time.monotonic() < until:
                 pass

@@ -113,6 +113,9 @@ def test_click_drive_and_watch_it_learn(browser: Browser, demo: Server) -> None:
     assert page.locator("#progress").evaluate("bar => bar.value") == 100
     demo.learned(before + 101)
     stats = demo.ask("GET", "/v1/stats").json
+    while stats["calibration"]["trips"] < before + 101:  # sums are two seconds old at most
+        page.wait_for_timeout(300)
+        stats = demo.ask("GET", "/v1/stats").json
     expect(page.locator("#trips")).to_have_text(str(stats["trips_learned"]), timeout=10_000)
     share = stats["calibration"]["coverage_90"]
     expect(page.locator("#coverage")).to_contain_text(f"{100 * share:.1f} %", timeout=10_000)
