@@ -36,7 +36,7 @@ from superarm.arrays import (
 from superarm.beliefs.covariance import DenseCovariance
 from superarm.beliefs.evidence import Evidence
 from superarm.beliefs.factor import solve_lower
-from superarm.beliefs.joint import MeanFunction, direct_draw
+from superarm.beliefs.joint import MeanFunction, PlacedPosterior, direct_draw
 from superarm.beliefs.universe import Universe
 from superarm.errors import CapacityError
 from superarm.gaussian import clipped_variance
@@ -101,6 +101,11 @@ class DenseGP:
             mean=as_per_arm("mean", mean, len(universe)),
             matrix=frozen(matrix),
         )
+
+    @property
+    def variance(self) -> Vector:
+        """Posterior variances of the whole universe, shape (n,)."""
+        return self.matrix.diagonal()
 
     def posterior(self, arms: Arms) -> "DensePosterior":
         """Return the posterior of these arms."""
@@ -187,26 +192,10 @@ def conditioned_covariance(
 
 
 @dataclass(frozen=True, eq=False)
-class DensePosterior:
+class DensePosterior(PlacedPosterior):
     """A view of a `DenseGP` at some arms."""
 
     belief: DenseGP
-    places: Rows
-
-    @property
-    def mean(self) -> Vector:
-        """Posterior means."""
-        return self.belief.mean[self.places]
-
-    @property
-    def std(self) -> Vector:
-        """Posterior standard deviations."""
-        return np.sqrt(self.belief.matrix.diagonal()[self.places])
-
-    @property
-    def noise_std(self) -> Vector:
-        """Standard deviations of the noise."""
-        return np.sqrt(self.belief.noise_variance[self.places])
 
     def covariance(self) -> Matrix:
         """Return the posterior covariance, shape (n, n)."""

@@ -34,7 +34,13 @@ from superarm.arrays import (
 )
 from superarm.beliefs.covariance import DenseCovariance, KernelCovariance, PriorCovariance
 from superarm.beliefs.factor import Factor, checked_cholesky, solve_lower
-from superarm.beliefs.joint import DIRECT_DRAW_LIMIT, MeanFunction, direct_draw, require_few
+from superarm.beliefs.joint import (
+    DIRECT_DRAW_LIMIT,
+    MeanFunction,
+    PlacedPosterior,
+    direct_draw,
+    require_few,
+)
 from superarm.beliefs.rows import Combination, KernelRows, tiles
 from superarm.beliefs.universe import Universe, merge_batch, merge_repeats
 from superarm.gaussian import clipped_variance
@@ -242,26 +248,10 @@ class FiniteGP:
 
 
 @dataclass(frozen=True, eq=False)
-class FinitePosterior:
+class FinitePosterior(PlacedPosterior):
     """A view of a `FiniteGP` at some arms; covariances and draws are made when asked for."""
 
     belief: FiniteGP
-    places: Rows
-
-    @property
-    def mean(self) -> Vector:
-        """Posterior means."""
-        return self.belief.mean[self.places]
-
-    @property
-    def std(self) -> Vector:
-        """Posterior standard deviations."""
-        return np.sqrt(self.belief.variance[self.places])
-
-    @property
-    def noise_std(self) -> Vector:
-        """Standard deviations of the noise."""
-        return np.sqrt(self.belief.noise_variance[self.places])
 
     def covariance(self) -> Matrix:
         """Return the posterior covariance, shape (n, n)."""

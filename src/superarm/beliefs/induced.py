@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from superarm.arms import Arms
-from superarm.arrays import Matrix, Rows, Vector, as_per_arm, as_vector, frozen, require_positive
+from superarm.arrays import Matrix, Vector, as_per_arm, as_vector, frozen, require_positive
 from superarm.beliefs.dense import conditioned_covariance, pivoted_root
 from superarm.beliefs.evidence import Evidence
-from superarm.beliefs.joint import DIRECT_DRAW_LIMIT, direct_draw, require_few
+from superarm.beliefs.joint import DIRECT_DRAW_LIMIT, PlacedPosterior, direct_draw, require_few
 from superarm.beliefs.rows import tiles
 from superarm.beliefs.universe import Universe
 from superarm.errors import CapacityError
@@ -153,26 +153,10 @@ class InducedGP:
 
 
 @dataclass(frozen=True, eq=False)
-class InducedPosterior:
+class InducedPosterior(PlacedPosterior):
     """A view of an `InducedGP` at some arms."""
 
     belief: InducedGP
-    places: Rows
-
-    @property
-    def mean(self) -> Vector:
-        """Posterior means."""
-        return self.belief.mean[self.places]
-
-    @property
-    def std(self) -> Vector:
-        """Posterior standard deviations."""
-        return np.sqrt(self.belief.variance[self.places])
-
-    @property
-    def noise_std(self) -> Vector:
-        """Standard deviations of the noise."""
-        return np.sqrt(self.belief.noise_variance[self.places])
 
     def covariance(self) -> Matrix:
         """Return the posterior covariance, shape (n, n); an arm given twice is one arm."""

@@ -1,12 +1,13 @@
 """What joint posteriors share: limits, direct draws, prior mean functions."""
 
 from collections.abc import Callable
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
 from superarm.arms import Arms
-from superarm.arrays import Matrix, Vector
+from superarm.arrays import Matrix, Rows, Vector
 from superarm.errors import CapacityError
 from superarm.gaussian import cholesky_with_jitter
 
@@ -18,6 +19,48 @@ COVARIANCE_LIMIT = 20_000
 
 DIRECT_DRAW_LIMIT = 1000
 """Up to this many arms a joint draw may factorise their posterior covariance."""
+
+
+class Moments(Protocol):
+    """A belief that knows the means and variances of its whole universe."""
+
+    @property
+    def mean(self) -> Vector:
+        """Posterior means, shape (n,)."""
+        ...
+
+    @property
+    def variance(self) -> Vector:
+        """Posterior variances, shape (n,)."""
+        ...
+
+    @property
+    def noise_variance(self) -> Vector:
+        """Of one reward of every arm, shape (n,)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedPosterior:
+    """A view of a belief at some positions of its universe; joint posteriors add covariances."""
+
+    belief: Moments
+    places: Rows
+
+    @property
+    def mean(self) -> Vector:
+        """Posterior means."""
+        return self.belief.mean[self.places]
+
+    @property
+    def std(self) -> Vector:
+        """Posterior standard deviations."""
+        return np.sqrt(self.belief.variance[self.places])
+
+    @property
+    def noise_std(self) -> Vector:
+        """Standard deviations of the noise."""
+        return np.sqrt(self.belief.noise_variance[self.places])
 
 
 def require_few(n_arms: int) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import gzip
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -25,13 +25,12 @@ from superarm.service.keys import RANKS, Key, Role
 from superarm.service.navigator import UnknownPlaceError
 from superarm.service.schemas import ClassName
 from superarm.service.state import State
-from superarm.service.store import Reported, Sums
+from superarm.service.store import EPOCH, Reported, Sums
 from superarm.service.writing import BusyError
 
 PAGE = Path(__file__).parent / "page"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _bearer = HTTPBearer(auto_error=False, description="An API key, `superarm.ID.SECRET`.")
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}  # JSON whatever else an endpoint answers
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -250,7 +249,7 @@ def _add_reports(app: FastAPI, state: State) -> None:
         rows = state.store.stored_trips(after, limit)
         for row in rows:
             for name in ("received_at", "driven_at"):
-                row[name] = _EPOCH + timedelta(microseconds=row[name])
+                row[name] = EPOCH + timedelta(microseconds=row[name])
         return schemas.StoredTrips(trips=[schemas.StoredTrip(**row) for row in rows])
 
 

@@ -9,7 +9,18 @@ from typing import Any
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, Engine, create_engine, event, func, insert, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    create_engine,
+    event,
+    func,
+    insert,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import QueuePool
 
@@ -161,6 +172,11 @@ def transaction_number(connection: Connection) -> int:
         return 0  # the sequence does
     number = connection.execute(text("SELECT pg_current_xact_id()::text::bigint")).scalar_one()
     return int(number)
+
+
+def mark_of_trips(dialect: str) -> ColumnElement[int]:
+    """Return the column that says how far a reader has come: see `horizon`."""
+    return trips.c.sequence if dialect == "sqlite" else trips.c.xact
 
 
 def horizon(connection: Connection) -> int:

@@ -8,7 +8,14 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from superarm.arrays import Vector
 from superarm.beliefs import Evidence
-from superarm.service.database import Database, bump_epoch, epoch_of, horizon, lock_epoch
+from superarm.service.database import (
+    Database,
+    bump_epoch,
+    epoch_of,
+    horizon,
+    lock_epoch,
+    mark_of_trips,
+)
 from superarm.service.folding import Folded
 from superarm.service.measurements import Measured, Reader
 from superarm.service.store import Sums, trip_digest
@@ -84,7 +91,7 @@ class History:
     def _batches(
         connection: Connection, begin: int, end: int
     ) -> Iterator[tuple[Sequence[Any], list[Measured]]]:
-        mark = trips.c.sequence if connection.dialect.name == "sqlite" else trips.c.xact
+        mark = mark_of_trips(connection.dialect.name)
         columns = (trips.c.vehicle, trips.c.edges, trips.c.spans, trips.c.energies_wh)
         query = (
             select(*columns, trips.c.received_at, trips.c.sequence, trips.c.content_sha256)

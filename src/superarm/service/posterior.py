@@ -74,12 +74,11 @@ class Posterior:
         """Return the posterior of a belief."""
         joint: Joint
         if isinstance(belief, DenseGP):
-            joint, variance = WholeJoint(belief.matrix), belief.matrix.diagonal()
+            joint = WholeJoint(belief.matrix)
         else:
             joint = InducedJoint(belief.features, belief.core_covariance, belief.residual)
-            variance = belief.variance
         noise = float(np.sqrt(belief.noise_variance[0]))
-        return cls(version, trips, belief.mean, np.sqrt(variance), counts, joint, noise)
+        return cls(version, trips, belief.mean, np.sqrt(belief.variance), counts, joint, noise)
 
     def cost_wh(self, drivetrain: Drivetrain) -> Vector:
         """Return the expected dissipation of every edge."""

@@ -119,13 +119,12 @@ class Router:
         counts = np.bincount(network.turns[:, 0], minlength=network.n_edges)
         self._starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
         # policies are told of zero noise: costs below zero count as zero, nothing more
-        self._best: IndexPolicy[AnyPosterior] = Rectified(Greedy())
         self._policies: dict[Mode, IndexPolicy[AnyPosterior]] = {
             "explore": Rectified(MarginalThompson()),
             "optimistic": Rectified(
                 UpperConfidenceBound(BayesUCBWidth(network.n_edges, omega=1.0, xi=1.0))
             ),
-            "best": self._best,
+            "best": Rectified(Greedy()),
         }
 
     def answer(
@@ -136,7 +135,7 @@ class Router:
         rng: np.random.Generator,
     ) -> Answer:
         """Find the route that was asked for."""
-        best_costs = self._costs(self._best, wish, posterior, drivetrain, rng)
+        best_costs = self._costs(self._policies["best"], wish, posterior, drivetrain, rng)
         best = self._predicted(self.path(best_costs, wish), wish, posterior, drivetrain)
         route, fallback = best, None
         if wish.mode != "best":

@@ -136,12 +136,11 @@ class State:
             return Key("demo", "demo", "admin")
         key = None
         if given is not None:
-            if not self.keys.remembered(given) and self._strangers.wait_s("all"):
-                raise Refused(429, "too many unknown keys; wait", {"retry-after": "1"})
-            # a key not seen lately is looked up in the database
             if self.keys.remembered(given):
                 key = self.keys.check(given)
-            else:
+            elif self._strangers.wait_s("all"):
+                raise Refused(429, "too many unknown keys; wait", {"retry-after": "1"})
+            else:  # looked up in the database
                 key = await asyncio.to_thread(self.keys.check, given)
         if key is None:
             detail = "send an API key: Authorization: Bearer superarm.ID.SECRET"
@@ -173,11 +172,6 @@ class State:
             everything = np.arange(self.network.n_edges)
             self._network = gzip.compress(self.navigator.geography.feature_collection(everything))
         return self._network
-
-    @property
-    def waiting(self) -> int:
-        """How many questions wait or are being answered."""
-        return self._waiting
 
     def counts(self) -> tuple[int, int]:
         """Return how many trips are stored and quarantined, as of at most a second ago."""

@@ -12,7 +12,14 @@ from sqlalchemy import Connection, Table, case, delete, func, insert, select, tr
 from sqlalchemy.dialects import postgresql, sqlite
 
 from superarm.navigation import RoadNetwork
-from superarm.service.database import Database, bump_epoch, lock_epoch, now_us, transaction_number
+from superarm.service.database import (
+    Database,
+    bump_epoch,
+    lock_epoch,
+    mark_of_trips,
+    now_us,
+    transaction_number,
+)
 from superarm.service.fleet import CLASSES
 from superarm.service.folding import Folded
 from superarm.service.measurements import (
@@ -245,9 +252,9 @@ class Store:
 
     def oldest_unlearned_us(self, mark: int) -> int | None:
         """Return when the oldest trip was received that a belief with this mark does not know."""
-        known = trips.c.sequence if self.database.is_sqlite else trips.c.xact
-        oldest = select(func.min(trips.c.received_at)).where(known >= mark)
         with self.database.reading() as connection:
+            known = mark_of_trips(connection.dialect.name)
+            oldest = select(func.min(trips.c.received_at)).where(known >= mark)
             return connection.execute(oldest).scalar()
 
     def calibration(self) -> tuple[Sums, Sums]:
