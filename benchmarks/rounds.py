@@ -85,7 +85,7 @@ def main() -> None:
 
 def full_covariance(prior: FiniteGP) -> dict[str, Any]:
     """Time the alternative: a dense n x n covariance, downdated in place and copied."""
-    arms = prior.universe.arms
+    arms = prior.prior.universe.arms
     rng = np.random.default_rng(0)
     covariance = np.asfortranarray(kernel().gram(arms, arms))
     rows: list[dict[str, Any]] = []

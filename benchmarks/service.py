@@ -24,7 +24,7 @@ from common import report, say, table
 from superarm.client import Client
 from superarm.navigation import RoadNetwork, generate_city
 from superarm.service.fleet import CLASSES, Fleet
-from superarm.service.routing import Router, Wish
+from superarm.service.routing import RouteQuery, Router
 
 EDGES = 5_750
 PRELOADED = 3_000
@@ -58,7 +58,7 @@ class World:
         """Return a trip between random places."""
         self._number += 1
         noisy = self._cost * self.rng.uniform(0.5, 1.5, self._cost.size)
-        edges = self._router.path(noisy, Wish(*self.ends()))
+        edges = self._router.path(noisy, RouteQuery(*self.ends()))
         energies = self._energy[edges] + 5 * self.rng.standard_normal(edges.size)
         trip: dict[str, Any] = {
             "trip_id": f"bench-{os.getpid()}-{self._number}",
@@ -215,8 +215,8 @@ def ask_for_load(options: argparse.Namespace) -> None:
 
     def route() -> bytes:
         start, goal = world.ends()
-        wish = {"start": str(ids[start]), "goal": str(ids[goal])}
-        return json.dumps(wish | {"alternatives": options.alternatives}).encode()
+        query = {"start": str(ids[start]), "goal": str(ids[goal])}
+        return json.dumps(query | {"alternatives": options.alternatives}).encode()
 
     routes = [route() for _ in range(int(options.rate * options.seconds) or 4_000)]
 

@@ -115,7 +115,7 @@ def test_learning_leaves_the_old_agent_as_it_was() -> None:
 def test_every_policy_plays_on_every_belief(policy: Any, which: str) -> None:
     belief: Any = {
         "finite": FiniteGP.from_kernel(ARMS, KERNEL, 0.01),
-        "exact": ExactGP(KERNEL, 0.01),
+        "exact": ExactGP.from_kernel(KERNEL, 0.01),
         "independent": IndependentGaussian(np.zeros(N), 1.0, 0.01),
     }[which]
     truth = problem(0, availability=PoissonSubset(12, fewest=3))
@@ -136,7 +136,7 @@ def test_exact_gp_learns_where_contexts_are_new_every_round() -> None:
     regrets = {}
     world = ContextualProblem.sample(40, 2, kernel, Subsets(40, 3), rng)
     for name, policy in (("learns", JointThompson()), ("random", UniformRandom())):
-        agent: Agent[Any, Any] = Agent(ExactGP(kernel, 0.01), policy, TopK())
+        agent: Agent[Any, Any] = Agent(ExactGP.from_kernel(kernel, 0.01), policy, TopK())
         lost = 0.0
         streams: Any = {"world": np.random.default_rng(1), "mind": np.random.default_rng(2)}
         for step, _ in play(world, agent, 40, **streams):

@@ -31,7 +31,7 @@ class MarginalBelief:
         return self
 
 rng = np.random.default_rng(0)
-exact = ExactGP(RBF(), 0.1)
+exact = ExactGP.from_kernel(RBF(), 0.1)
 """
 
 RIGHT = """

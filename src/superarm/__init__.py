@@ -21,6 +21,7 @@ belief learns:
 
 from superarm.agent import Agent
 from superarm.arms import Arms, Round, Step, SuperArm
+from superarm.delays import DelayedAgent
 from superarm.errors import (
     CapacityError,
     DataError,
@@ -29,14 +30,14 @@ from superarm.errors import (
     NumericalError,
     SuperarmError,
 )
-from superarm.loop import play
-from superarm.regret import (
+from superarm.evaluation import (
     BayesianRegret,
     bayesian_regret,
     cumulative_regret,
     instantaneous_regret,
 )
-from superarm.state import SavedRun, load, save
+from superarm.loop import play
+from superarm.saving import SavedRun, load, save
 
 __version__ = "0.1.0"
 
@@ -46,6 +47,7 @@ __all__ = [
     "BayesianRegret",
     "CapacityError",
     "DataError",
+    "DelayedAgent",
     "InfeasibleError",
     "NegativeCycleError",
     "NumericalError",

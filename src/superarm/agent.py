@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from superarm.arms import Round, SuperArm
-from superarm.arrays import Vector, as_vector
+from superarm.arrays import Vector, as_rows, require_generator
 from superarm.errors import InfeasibleError
 from superarm.protocols import Belief, FeasibleSet, IndexPolicy, Oracle, Posterior
 
@@ -33,13 +33,13 @@ class Agent(Generic[P, S_contra]):
 
     def indices(self, available: Round[S_contra], rng: np.random.Generator) -> Vector:
         """Return the indices U_t of the available arms, shape (n,) (GetBaseArmIndices)."""
+        require_generator("rng", rng)
         posterior = self.belief.posterior(available.arms)
         return self.policy.indices(available.t, posterior, rng)
 
     def select(self, available: Round[S_contra], indices: Vector) -> SuperArm:
         """Return the super arm of greatest summed index (SelectOptimalSuperArm)."""
-        weights = as_vector("indices", indices, len(available.arms))
-        super_arm = available.checked_super_arm(self.oracle.select(available.feasible, weights))
+        super_arm = as_rows("super_arm", self.oracle.select(available.feasible, indices))
         if not available.feasible.contains(super_arm):
             msg = (
                 f"{type(self.oracle).__name__} chose {super_arm.tolist()} in round {available.t}, "
@@ -57,5 +57,9 @@ class Agent(Generic[P, S_contra]):
         it belongs to and the positions it speaks of.
         """
         played = available.checked_super_arm(super_arm)
-        seen = available.checked_rewards(played, rewards)
+        seen = np.asarray(rewards, dtype=np.float64)  # the belief checks them
         return replace(self, belief=self.belief.condition(available.arms.take(played), seen))
+
+    def __repr__(self) -> str:
+        """Return one line."""
+        return f"Agent({self.belief!r}, {self.policy!r}, {type(self.oracle).__name__}())"

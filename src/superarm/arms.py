@@ -68,6 +68,10 @@ class Arms:
             Arms, ids=frozen(self.ids[positions]), contexts=frozen(self.contexts[positions])
         )
 
+    def __repr__(self) -> str:
+        """Return one line."""
+        return f"Arms({len(self):,} arms, {self.n_features} features)"
+
     def joined(self, other: "Arms") -> "Arms":
         """Return these arms followed by the others."""
         return assembled(
@@ -93,6 +97,10 @@ class Round(Generic[S_co]):
         if len(self.arms) == 0:
             msg = f"round {self.t} offers no arms; skip it or wait for one with arms"
             raise ValueError(msg)
+
+    def __repr__(self) -> str:
+        """Return one line."""
+        return f"Round(t={self.t}, {len(self.arms):,} arms, {type(self.feasible).__name__})"
 
     def checked_super_arm(self, super_arm: ArrayLike) -> SuperArm:
         """Return the positions as an array, or say why they are no set of this round's arms."""
@@ -131,6 +139,11 @@ class Step(Generic[S_co]):
     def t(self) -> int:
         """The number of the round, from 1."""
         return self.round.t
+
+    def __repr__(self) -> str:
+        """Return one line."""
+        total = float(np.sum(self.rewards))
+        return f"Step(t={self.t}, {self.super_arm.size} arms played, rewards {total:.4g} in all)"
 
     @property
     def ids(self) -> Rows:

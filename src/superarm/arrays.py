@@ -31,6 +31,16 @@ def as_vector(name: str, values: ArrayLike, length: int | None = None) -> Vector
     return frozen(array)
 
 
+def read_vector(name: str, values: ArrayLike, length: int) -> Vector:
+    """Return finite numbers with one axis as they are, uncopied: to be read at once, not kept."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != (length,):
+        msg = f"{name} must have shape ({length},), got {array.shape}"
+        raise ValueError(msg)
+    _require_finite(name, array)
+    return array
+
+
 def as_matrix(name: str, values: ArrayLike) -> Matrix:
     """Return a read-only copy of finite numbers with two axes, or say what is wrong with them."""
     array = _as_floats(name, values)
@@ -101,6 +111,16 @@ def require_positive(name: str, values: ArrayLike) -> None:
         raise ValueError(msg)
 
 
+def require_generator(name: str, rng: object) -> None:
+    """Raise unless this is a random generator."""
+    if not isinstance(rng, np.random.Generator):
+        msg = (
+            f"{name} must be a numpy.random.Generator, got {rng!r}; "
+            "make one with np.random.default_rng(seed)"
+        )
+        raise TypeError(msg)
+
+
 def frozen(array: _Array) -> _Array:
     """Forbid writing to an array and return it."""
     array.setflags(write=False)
@@ -108,13 +128,17 @@ def frozen(array: _Array) -> _Array:
 
 
 def _as_floats(name: str, values: ArrayLike) -> np.ndarray[Any, np.dtype[np.float64]]:
-    array = np.array(values, dtype=np.float64)
+    array = np.array(values, dtype=np.float64, order="C")  # whatever order it comes in
+    _require_finite(name, array)
+    return array
+
+
+def _require_finite(name: str, array: np.ndarray[Any, np.dtype[np.float64]]) -> None:
     bad = ~np.isfinite(array)
     if bad.any():
         where = np.argwhere(bad)[0].tolist()
         msg = f"{name} must be finite, got {array[bad].flat[0]} at position {where}"
         raise ValueError(msg)
-    return array
 
 
 def _as_integers(name: str, values: ArrayLike) -> np.ndarray[Any, np.dtype[np.intp]]:

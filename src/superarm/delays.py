@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from superarm.agent import Agent
 from superarm.arms import Round, SuperArm
@@ -42,6 +43,10 @@ class DelayedAgent(Generic[P, S]):
             msg = f"batch must be at least 1 and delay not negative: {self.batch}, {self.delay}"
             raise ValueError(msg)
 
+    def decide(self, available: Round[S], rng: np.random.Generator) -> SuperArm:
+        """Choose a super arm: `indices`, then `select`."""
+        return self.agent.decide(available, rng)
+
     def indices(self, available: Round[S], rng: np.random.Generator) -> Vector:
         """Return the indices by what is known now."""
         return self.agent.indices(available, rng)
@@ -51,14 +56,16 @@ class DelayedAgent(Generic[P, S]):
         return self.agent.select(available, indices)
 
     def learn(
-        self, available: Round[S], super_arm: SuperArm, rewards: Vector
+        self, available: Round[S], super_arm: ArrayLike, rewards: ArrayLike
     ) -> "DelayedAgent[P, S]":
         """Return the agent after this round: it has learned from all feedback that is due."""
         after = self.delay(available.t) if callable(self.delay) else self.delay
         if after < 0:
             msg = f"delay({available.t}) = {after}: feedback cannot come from the future"
             raise ValueError(msg)
-        waiting = (*self.waiting, (available.t + after, available, super_arm, rewards))
+        chosen = available.checked_super_arm(super_arm)
+        earned = available.checked_rewards(chosen, rewards)
+        waiting = (*self.waiting, (available.t + after, available, chosen, earned))
         if available.t % self.batch:
             return replace(self, waiting=waiting)
         agent = self.agent
@@ -67,3 +74,7 @@ class DelayedAgent(Generic[P, S]):
                 agent = agent.learn(past, played, seen)
         left = tuple(entry for entry in waiting if entry[0] > available.t)
         return replace(self, agent=agent, waiting=left)
+
+    def __repr__(self) -> str:
+        """Return one line."""
+        return f"DelayedAgent({self.agent!r}, {len(self.waiting)} rounds under way)"

@@ -6,6 +6,7 @@ from typing import TypeVar, cast
 import numpy as np
 
 from superarm.arms import Step
+from superarm.arrays import require_generator
 from superarm.protocols import Environment, Player
 
 S = TypeVar("S")
@@ -31,12 +32,14 @@ def play(  # noqa: PLR0913 - Algorithm 1 has these inputs
         mind: randomness of the agent.
         start: the first round to play; after `superarm.load` returned t, pass t + 1.
     """
+    require_generator("world", world)
+    require_generator("mind", mind)
     for t in range(start, horizon + 1):
         available = environment.observe(t, world)  # A_t, S_t   ObserveAvailableArms
         indices = agent.indices(available, mind)  # U_t        GetBaseArmIndices
         super_arm = agent.select(available, indices)  # a_t        SelectOptimalSuperArm
         pulled = environment.pull(available, super_arm, world)  # r_t        ObserveRewards
-        rewards = available.checked_rewards(super_arm, pulled)
+        rewards = np.array(pulled, dtype=np.float64)  # the world may use its array again
         learned = agent.learn(available, super_arm, rewards)  # theta_t    UpdateParameters
         yield Step(available, indices, super_arm, rewards), learned
         agent = cast("Player[S, A]", learned)  # agents learn into their own kind

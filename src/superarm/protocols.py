@@ -1,7 +1,8 @@
 """What the parts of the library expect of each other, as types.
 
-A user's own environment, kernel, policy or oracle only has to have these methods; nothing needs
-to be inherited. All methods are called by position.
+A user's own environment, belief, policy or oracle only has to have these methods; nothing needs to
+be inherited. Kernels are the exception: they inherit from `superarm.kernels.Kernel`, which gives
+them sums, products and prior draws. All methods are called by position.
 """
 
 from typing import Protocol, Self, TypeVar
@@ -49,18 +50,6 @@ S = TypeVar("S")
 S_contra = TypeVar("S_contra", contravariant=True)
 
 
-class CovarianceFunction(Protocol):
-    """A prior covariance of arms; `superarm.kernels.Kernel` adds sums, products and draws."""
-
-    def gram(self, left: Arms, right: Arms, /) -> Matrix:
-        """Covariances of every left with every right arm, shape (n_left, n_right)."""
-        ...
-
-    def diagonal(self, arms: Arms, /) -> Vector:
-        """Prior variances, shape (n,)."""
-        ...
-
-
 class Belief(Protocol[P_co]):
     """Knowledge about the arms as a value: learning returns a new belief."""
 
@@ -78,6 +67,14 @@ class IndexPolicy(Protocol[P_contra]):
 
     def indices(self, t: int, posterior: P_contra, rng: np.random.Generator, /) -> Vector:
         """Return U_t, shape (n,)."""
+        ...
+
+
+class Width(Protocol):
+    r"""A confidence schedule :math:`t \mapsto \sqrt{\beta_t}`, for rounds t from 1."""
+
+    def __call__(self, t: int, /) -> float:
+        """Return how many standard deviations are added to the mean in round t."""
         ...
 
 

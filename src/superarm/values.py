@@ -1,7 +1,7 @@
 """Frozen values put together without their constructor: for checked parts and stored state."""
 
 from dataclasses import fields
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 _Value = TypeVar("_Value")
 
@@ -16,23 +16,17 @@ def assembled(cls: type[_Value], **parts: object) -> _Value:
 
 def changed(value: _Value, **parts: object) -> _Value:
     """Return a copy of a dataclass instance with some fields replaced, unchecked."""
-    return assembled(type(value), **(field_values(value) | parts))
+    known = field_values(value)
+    unknown = parts.keys() - known.keys()
+    if unknown:
+        msg = (
+            f"{type(value).__name__} has no field {min(unknown)!r}; its fields are "
+            f"{', '.join(known)}"
+        )
+        raise TypeError(msg)
+    return assembled(type(value), **(known | parts))
 
 
 def field_values(value: Any) -> dict[str, object]:  # noqa: ANN401 - any dataclass instance
     """Return the fields of a dataclass instance by name; caches are no fields."""
     return {field.name: getattr(value, field.name) for field in fields(value)}
-
-
-@runtime_checkable
-class Stored(Protocol):
-    """A value that is stored otherwise than by its fields."""
-
-    def stored(self) -> dict[str, object]:
-        """Return what to store, by name."""
-        ...
-
-    @classmethod
-    def restored(cls, parts: dict[str, Any], /) -> Self:
-        """Return the value from what was stored."""
-        ...

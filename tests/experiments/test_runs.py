@@ -26,8 +26,7 @@ from superarm.experiments.config import read_experiment
 from superarm.experiments.engines import Processes, ThisProcess
 from superarm.experiments.execution import execute
 from superarm.experiments.runner import prepare, progress_of, run_plan
-from superarm.navigation import generate_city
-from superarm.navigation.demo import crossing_routes
+from superarm.navigation import crossing_routes, generate_city
 from superarm.navigation.model import EnergyModel
 
 ROOT = Path(__file__).resolve().parents[2]

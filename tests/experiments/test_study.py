@@ -14,7 +14,7 @@ from superarm.experiments import Study, run_experiment
 from superarm.experiments.engines import ThisProcess
 from superarm.experiments.figures import draw_figures
 from superarm.experiments.report import write_report
-from superarm.experiments.runner import Plan, prepare, run_plan
+from superarm.experiments.runner import RunPlan, prepare, run_plan
 from superarm.experiments.study import write_summary
 
 
@@ -126,10 +126,10 @@ def test_a_study_of_nothing_says_so(tmp_path: Path) -> None:
         draw_figures(Study(tmp_path), tmp_path / "figures")
 
 
-def changed_plan(folder: Path) -> Plan:
+def changed_plan(folder: Path) -> RunPlan:
     """An experiment of which nothing has been run."""
     plan = prepare(small(), folder)
-    return Plan(plan.experiment, plan.store, plan.networks, plan.runs, [])
+    return RunPlan(plan.experiment, plan.store, plan.networks, plan.runs, [])
 
 
 def test_runs_that_are_not_declared_any_more_are_left_out(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from strategies import finite, seeds
 from superarm import Arms, CapacityError
 from superarm.beliefs import ExactGP, FiniteGP
 from superarm.kernels import GraphMatern, Matern52
-from superarm.kernels.functions import draw_arm_function
+from superarm.kernels.draws import draw_arm_function
 from superarm.kernels.sparse_ldl import SparseLDL
 
 
@@ -126,7 +126,7 @@ def test_the_kernel_of_the_paper_works_in_beliefs(seed: int) -> None:
     kernel = GraphMatern(turns, lengths) * Matern52(1.0, 0.5) + Matern52(1.0, 0.5)
     rows, rewards = rng.integers(30, size=20), rng.standard_normal(20)
     left = FiniteGP.from_kernel(arms, kernel, 0.1).condition(arms.take(rows), rewards)
-    right = ExactGP(kernel, 0.1).condition(arms.take(rows), rewards)
+    right = ExactGP.from_kernel(kernel, 0.1).condition(arms.take(rows), rewards)
     assert_allclose(left.posterior(arms).mean, right.posterior(arms).mean, atol=1e-9)
     assert_allclose(left.posterior(arms).std, right.posterior(arms).std, atol=1e-7)
 

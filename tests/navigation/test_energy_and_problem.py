@@ -24,6 +24,7 @@ from superarm.navigation import (
     EnergyModel,
     NavigationProblem,
     Vehicle,
+    crossing_routes,
     deterministic_energy,
     dissipation,
     generate_city,
@@ -32,7 +33,6 @@ from superarm.navigation import (
     potential_energy,
     read_sumo,
 )
-from superarm.navigation.demo import crossing_routes
 from superarm.oracles import BellmanFord, Dijkstra, Exhaustive, Paths
 
 CITY = generate_city(0, 1000).largest_component()
@@ -142,7 +142,7 @@ def test_true_energies_have_the_prior_spread() -> None:
     model = EnergyModel(CITY)
     rng = np.random.default_rng(0)
     gaps = np.array([model.draw_truth_wh("gp", rng) - model.prior_energy_wh for _ in range(300)])
-    variance = model.gp.prior_variance
+    variance = model.gp.prior.variance
     assert_allclose((gaps**2).mean() / variance.mean(), 1.0, atol=0.15)
     climb = potential_difference(CITY, Vehicle())
     ratios = np.array(

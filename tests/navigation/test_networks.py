@@ -25,7 +25,7 @@ from superarm.cli.app import make_app
 from superarm.navigation import RoadNetwork, fetch, generate_city, read_osm, read_sumo
 from superarm.navigation.statistics import describe
 
-fetch_module: Any = importlib.import_module("superarm.navigation.fetch")
+fetch_module: Any = importlib.import_module("superarm.navigation.formats.fetch")
 
 
 def same(left: RoadNetwork, right: RoadNetwork) -> bool:

@@ -12,6 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from strategies import random_arms, seeds
 from superarm import Agent, InfeasibleError, bayesian_regret, cumulative_regret, play
 from superarm.beliefs import ExactGP, FiniteGP, IndependentGaussian
+from superarm.demos.subsets import METHODS, run_subset_demo
+from superarm.evaluation import compare
 from superarm.kernels import RBF, Matern52
 from superarm.oracles import (
     Dijkstra,
@@ -30,12 +32,10 @@ from superarm.problems import (
     ContextualProblem,
     FiniteProblem,
     PoissonSubset,
-    compare,
     complete_matchings,
     complete_trees,
     grid_paths,
 )
-from superarm.problems.subset_demo import METHODS, run_subset_demo
 
 STRUCTURES: list[tuple[Any, Any, float]] = [
     (Subsets(12, 3), TopK(), 0.0),
@@ -71,7 +71,7 @@ def test_regret_is_never_negative_and_zero_for_who_knows(
         return  # a truth around zero has negative costs
     world = world_of(which, seed, contextual=contextual, volatile=volatile)
     policy: Any = UniformRandom(-1.0, 0.0) if isinstance(feasible, Paths) else UniformRandom()
-    agent: Agent[Any, Any] = Agent(ExactGP(RBF(0.5), 0.1), policy, oracle)
+    agent: Agent[Any, Any] = Agent(ExactGP.from_kernel(RBF(0.5), 0.1), policy, oracle)
     streams: Any = {"world": np.random.default_rng(seed), "mind": np.random.default_rng(0)}
     steps = [step for step, _ in play(world, agent, 5, **streams)]
     by_oracle = cumulative_regret(steps, world, oracle)

@@ -56,9 +56,9 @@ def a_trip(number: int, **more: Any) -> dict[str, Any]:
 
 
 def test_a_route_has_everything_promised(served: Served) -> None:
-    wish = {"start": IDS[0], "goal": IDS[200], "alternatives": 3}
-    wish["battery"] = {"charge_wh": 3000, "capacity_wh": 50_000, "reserve_wh": 200}
-    answer = served.server.ask("POST", "/v1/routes", wish)
+    query = {"start": IDS[0], "goal": IDS[200], "alternatives": 3}
+    query["battery"] = {"charge_wh": 3000, "capacity_wh": 50_000, "reserve_wh": 200}
+    answer = served.server.ask("POST", "/v1/routes", query)
     assert answer.status == 200
     route = answer.json
     assert route["edges"][0] == IDS[0]
@@ -79,7 +79,7 @@ def test_a_route_has_everything_promised(served: Served) -> None:
         driven = {"trip_id": other["route_id"], "route_id": other["route_id"], "driven_at": WHEN}
         driven["total_energy_wh"] = other["energy_wh"]
         assert served.server.ask("POST", "/v1/trips", driven).status == 201
-    best = served.server.ask("POST", "/v1/routes", wish | {"mode": "best"}).json
+    best = served.server.ask("POST", "/v1/routes", query | {"mode": "best"}).json
     assert best["exploration_wh"] == 0
 
 
@@ -105,7 +105,7 @@ def test_coordinates_are_snapped_and_headings_choose_the_direction(served: Serve
 
 
 @pytest.mark.parametrize(
-    ("wish", "message"),
+    ("query", "message"),
     [
         ({"start": "nowhere", "goal": IDS[0]}, "no edge 'nowhere'; the closest ids are"),
         ({"start": IDS[0], "goal": IDS[9], "closed_edges": ["x"]}, "no edge 'x'"),
@@ -121,8 +121,8 @@ def test_coordinates_are_snapped_and_headings_choose_the_direction(served: Serve
         ),
     ],
 )
-def test_bad_wishes_say_what_to_do(served: Served, wish: Any, message: str) -> None:
-    answer = served.server.ask("POST", "/v1/routes", wish)
+def test_bad_wishes_say_what_to_do(served: Served, query: Any, message: str) -> None:
+    answer = served.server.ask("POST", "/v1/routes", query)
     assert answer.status == 422
     assert message in answer.json["detail"]
     assert answer.json["request_id"]
@@ -132,8 +132,8 @@ def test_an_unreachable_goal_is_named(served: Served) -> None:
     goal = CITY.turns[0, 1]
     around = CITY.edge_ids[CITY.turns[CITY.turns[:, 1] == goal, 0]].tolist()
     start = next(name for name in IDS if name not in around and name != IDS[goal])
-    wish = {"start": start, "goal": IDS[goal], "closed_edges": around}
-    answer = served.server.ask("POST", "/v1/routes", wish)
+    query = {"start": start, "goal": IDS[goal], "closed_edges": around}
+    answer = served.server.ask("POST", "/v1/routes", query)
     assert answer.status == 422
     assert "no open road leads from edge" in answer.json["detail"]
 
@@ -213,8 +213,8 @@ def test_bad_trips_say_what_to_do(served: Served, change: Any, message: str) -> 
 
 @pytest.mark.parametrize("factor", [-1.0, 3.6])
 def test_a_wrong_sign_or_unit_is_noticed_on_a_long_route(served: Served, factor: float) -> None:
-    wish = {"start": IDS[0], "goal": IDS[-1], "vehicle": "truck", "mode": "best"}
-    route = served.server.ask("POST", "/v1/routes", wish).json
+    query = {"start": IDS[0], "goal": IDS[-1], "vehicle": "truck", "mode": "best"}
+    route = served.server.ask("POST", "/v1/routes", query).json
     trip = {"trip_id": f"unit{factor}", "route_id": route["route_id"], "driven_at": WHEN}
     total = max(route["energy_wh"], 4 * route["energy_std_wh"])
     refused = served.server.ask("POST", "/v1/trips", trip | {"total_energy_wh": factor * total})

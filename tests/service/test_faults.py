@@ -236,11 +236,11 @@ def test_a_learner_that_dies_is_started_again(place: tuple[Path, str, str]) -> N
         server.learned(1)
         children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
         os.kill(int(children.read_text().split()[0]), signal.SIGKILL)
-        wish = {"start": edges[0], "goal": edges[-1]}
-        assert server.ask("POST", "/v1/routes", wish).status == 200  # the posterior is still there
+        query = {"start": edges[0], "goal": edges[-1]}
+        assert server.ask("POST", "/v1/routes", query).status == 200  # the posterior is still there
         client.report("two", WHEN, edges=edges, total_energy_wh=sum(energies))
         server.learned(2)
-        assert server.ask("POST", "/v1/routes", wish).status == 200
+        assert server.ask("POST", "/v1/routes", query).status == 200
         server.stop()
     assert_as_rebuilt(newest_snapshot(database), database)
 

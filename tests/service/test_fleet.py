@@ -18,10 +18,10 @@ require_module("fastapi", "service")
 from superarm.service.fleet import CLASSES, Fleet  # noqa: E402
 from superarm.service.measurements import (  # noqa: E402
     ImplausibleTripError,
-    Measured,
+    MeasuredTrip,
     Reader,
 )
-from superarm.service.posterior import Posterior  # noqa: E402
+from superarm.service.posterior import RoadPosterior  # noqa: E402
 from superarm.service.shared import SharedPosteriors  # noqa: E402
 
 CITY = small_city()
@@ -66,7 +66,7 @@ def test_a_truck_teaches_what_a_car_would(seed: int) -> None:
         prior = np.array(
             [drivetrain.energy_wh[edges[f : e + 1]].sum() for f, e in zip(first, last, strict=True)]
         )
-        trip = Measured(vehicle, edges, first, last, prior + drivetrain.scale * more)
+        trip = MeasuredTrip(vehicle, edges, first, last, prior + drivetrain.scale * more)
         found.append(READER.evidence([trip]))
     assert_allclose(found[0].weighted, found[1].weighted, atol=1e-9)
     assert_allclose(found[0].precision.toarray(), found[1].precision.toarray(), atol=1e-12)
@@ -82,7 +82,7 @@ def test_learning_from_trucks_makes_cars_predict_better() -> None:
     noise = FLEET.noise_std_wh * rng.standard_normal(edges.size)
     measured = heavy.energy_wh[edges] + heavy.scale * (truth[edges] + noise)
     everywhere = np.arange(edges.size)
-    trip = Measured(TRUCK, edges, everywhere, everywhere, measured)
+    trip = MeasuredTrip(TRUCK, edges, everywhere, everywhere, measured)
     belief = FLEET.prior().condition_evidence(READER.evidence([trip]))
     expected = -belief.mean  # f, for a car
     assert np.abs(expected[edges] - truth[edges]).mean() < 0.5 * np.abs(truth[edges]).mean()
@@ -99,8 +99,8 @@ def test_trips_survive_the_database_and_batches_add_up(seed: int, total: bool) -
         edges = rng.integers(N, size=15)
         first, last = (np.array([0]), np.array([14])) if total else spans(rng, 15)
         vehicle = Vehicle(mass_kg=float(rng.uniform(900, 20_000)))
-        trips.append(Measured(vehicle, edges, first, last, 100 * rng.random(first.size)))
-    again = [Measured.unpack(**trip.pack()) for trip in trips]  # type: ignore[arg-type]
+        trips.append(MeasuredTrip(vehicle, edges, first, last, 100 * rng.random(first.size)))
+    again = [MeasuredTrip.unpack(**trip.pack()) for trip in trips]  # type: ignore[arg-type]
     for trip, other in zip(trips, again, strict=True):
         assert trip.vehicle == other.vehicle
         for name in ("edges", "first", "last", "energies_wh"):
@@ -121,7 +121,7 @@ def test_absurd_energies_are_not_believed_and_odd_ones_are() -> None:
     edges = np.arange(10)
     expected = float(FLEET.drivetrain(CAR).energy_wh[edges].sum())
     for energy, plausible in ((expected, True), (1.5 * expected + 50, True), (1e5, False)):
-        trip = Measured(CAR, edges, np.array([0]), np.array([9]), np.array([energy]))
+        trip = MeasuredTrip(CAR, edges, np.array([0]), np.array([9]), np.array([energy]))
         if plausible:
             READER.require_plausible(trip)
         else:
@@ -133,15 +133,15 @@ def test_large_networks_are_summed_up_and_go_through_shared_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("superarm.service.fleet.MOST_ARMS", 100)
-    monkeypatch.setattr("superarm.service.fleet.FEATURES", 60)
+    monkeypatch.setattr("superarm.service.fleet.N_INDUCING", 60)
     fleet = Fleet(CITY)
     assert fleet.n_features == 60
     rng = np.random.default_rng(0)
     edges = rng.integers(N, size=40)
-    trip = Measured(CAR, edges, np.array([0]), np.array([39]), np.array([900.0]))
+    trip = MeasuredTrip(CAR, edges, np.array([0]), np.array([39]), np.array([900.0]))
     belief = fleet.prior().condition_evidence(Reader(fleet).evidence([trip]))
     assert isinstance(belief, InducedGP)
-    posterior = Posterior.of(belief, READER.visits([trip]), trips=1)
+    posterior = RoadPosterior.of(belief, READER.visits([trip]), trips=1)
     shared = SharedPosteriors(N, 60)
     for slot in (1, 0):
         shared.write(slot, posterior)
@@ -157,7 +157,7 @@ def test_large_networks_are_summed_up_and_go_through_shared_memory(
     assert_allclose(
         seen.mean, exact.posterior(arms).mean, atol=0.3 * exact.posterior(arms).std.max()
     )
-    monkeypatch.setattr("superarm.service.fleet.MOST_EDGES", 200)
+    monkeypatch.setattr("superarm.service.fleet.MOST_NETWORK_EDGES", 200)
     with pytest.raises(CapacityError, match="one service per region"):
         Fleet(CITY).prior()
 
@@ -170,7 +170,7 @@ def test_plausibility_allows_at_least_six_prior_deviations(seed: int) -> None:
     first, last = spans(rng, 20)
     model = FLEET.reference
     bounds = READER._most_variance(  # noqa: SLF001 - it must be a bound
-        *READER._sums([Measured(CAR, edges, first, last, np.zeros(first.size))])[:2]  # noqa: SLF001
+        *READER._sums([MeasuredTrip(CAR, edges, first, last, np.zeros(first.size))])[:2]  # noqa: SLF001
     )
     for bound, begin, end in zip(bounds, first, last, strict=True):
         some = model.arms.take(edges[begin : end + 1])

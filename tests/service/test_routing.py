@@ -20,13 +20,13 @@ require_module("fastapi", "service")
 
 from superarm.service.battery import Battery, probability_of_arrival  # noqa: E402
 from superarm.service.fleet import CLASSES, Fleet  # noqa: E402
-from superarm.service.posterior import Posterior  # noqa: E402
+from superarm.service.posterior import RoadPosterior  # noqa: E402
 from superarm.service.routing import (  # noqa: E402
     INTERVAL,
     LEAST_PROBABILITY,
     MOST_SHARED,
+    RouteQuery,
     Router,
-    Wish,
 )
 
 CITY = small_city()
@@ -36,29 +36,29 @@ PRIOR = FLEET.prior()
 N = CITY.n_edges
 
 
-def posterior_after(seed: int, trips: int = 30) -> Posterior:
+def posterior_after(seed: int, trips: int = 30) -> RoadPosterior:
     """What is believed after some random edges were measured."""
     rng = np.random.default_rng(seed)
     edges = rng.integers(N, size=8 * trips)
     rewards = 40 * rng.standard_normal(edges.size)
     belief = PRIOR.condition(FLEET.reference.arms.take(edges), rewards)
     counts = np.bincount(edges, minlength=N).astype(float)
-    return Posterior.of(belief, counts, trips=trips)
+    return RoadPosterior.of(belief, counts, trips=trips)
 
 
-def wishes(seed: int) -> Wish:
+def wishes(seed: int) -> RouteQuery:
     start, goal = np.random.default_rng(seed).choice(N, size=2, replace=False)
-    return Wish(int(start), int(goal))
+    return RouteQuery(int(start), int(goal))
 
 
 @settings(max_examples=25)
 @given(seeds, st.sampled_from(list(CLASSES)))
 def test_the_best_route_has_the_least_expected_dissipation(seed: int, name: str) -> None:
     posterior, drivetrain = posterior_after(seed), FLEET.drivetrain(CLASSES[name])
-    wish = Wish(wishes(seed).start, wishes(seed).goal, "best")
-    answer = ROUTER.answer(wish, posterior, drivetrain, np.random.default_rng(0))
+    query = RouteQuery(wishes(seed).start, wishes(seed).goal, "best")
+    answer = ROUTER.answer(query, posterior, drivetrain, np.random.default_rng(0))
     costs = np.maximum(posterior.cost_wh(drivetrain), 0)
-    paths = Paths.on_turns(N, CITY.turns, wish.start, wish.goal)
+    paths = Paths.on_turns(N, CITY.turns, query.start, query.goal)
     expected = Dijkstra().select(paths, -costs)
     assert paths.contains(answer.route.edges)
     assert_allclose(costs[answer.route.edges].sum(), costs[expected].sum(), rtol=1e-12)
@@ -102,11 +102,11 @@ def test_exploring_keeps_to_its_limits(seed: int, extra: float, mode: Any, charg
     posterior, drivetrain = posterior_after(seed % 50), FLEET.drivetrain(CLASSES["car"])
     plain = wishes(seed)
     best = ROUTER.answer(
-        Wish(plain.start, plain.goal, "best"), posterior, drivetrain, np.random.default_rng(0)
+        RouteQuery(plain.start, plain.goal, "best"), posterior, drivetrain, np.random.default_rng(0)
     )
     battery = Battery(max(charge * best.route.mean_wh, 50.0), 20_000.0, 20.0)
-    wish = Wish(plain.start, plain.goal, mode, (), battery, 0, extra)
-    answer = ROUTER.answer(wish, posterior, drivetrain, np.random.default_rng(seed))
+    query = RouteQuery(plain.start, plain.goal, mode, (), battery, 0, extra)
+    answer = ROUTER.answer(query, posterior, drivetrain, np.random.default_rng(seed))
     assert answer.route.mean_wh <= answer.best.mean_wh + extra * abs(answer.best.mean_wh) + 1e-9
     assert answer.route.arrival is not None
     if not np.array_equal(answer.route.edges, answer.best.edges):
@@ -122,8 +122,8 @@ def test_exploring_does_explore_and_says_when_it_may_not() -> None:
     found, fallbacks = set(), 0
     for seed in range(40):
         plain = wishes(seed)
-        bold = Wish(plain.start, plain.goal, "explore", (), None, 0, 1.0)
-        shy = Wish(plain.start, plain.goal, "explore", (), None, 0, 0.0)
+        bold = RouteQuery(plain.start, plain.goal, "explore", (), None, 0, 1.0)
+        shy = RouteQuery(plain.start, plain.goal, "explore", (), None, 0, 0.0)
         found.add(ROUTER.answer(bold, posterior, drivetrain, rng).exploration_wh > 0)
         fallbacks += ROUTER.answer(shy, posterior, drivetrain, rng).fallback is not None
     assert found == {True, False}
@@ -135,8 +135,8 @@ def test_exploring_does_explore_and_says_when_it_may_not() -> None:
 def test_alternatives_differ_and_do_not_cost_much_more(seed: int) -> None:
     posterior, drivetrain = posterior_after(seed % 20), FLEET.drivetrain(CLASSES["car"])
     plain = wishes(seed)
-    wish = Wish(plain.start, plain.goal, "best", (), None, 3)
-    answer = ROUTER.answer(wish, posterior, drivetrain, np.random.default_rng(0))
+    query = RouteQuery(plain.start, plain.goal, "best", (), None, 3)
+    answer = ROUTER.answer(query, posterior, drivetrain, np.random.default_rng(0))
     routes = [answer.route, *answer.alternatives]
     assert len(routes) <= 4
     for one, other in itertools.combinations(routes, 2):
@@ -144,7 +144,7 @@ def test_alternatives_differ_and_do_not_cost_much_more(seed: int) -> None:
         assert shared < MOST_SHARED * CITY.length_m[other.edges].sum()  # the later one
     for other in answer.alternatives:
         assert other.mean_wh <= answer.best.mean_wh + 0.2 * abs(answer.best.mean_wh) + 1e-9
-        paths = Paths.on_turns(N, CITY.turns, wish.start, wish.goal)
+        paths = Paths.on_turns(N, CITY.turns, query.start, query.goal)
         assert paths.contains(other.edges)
 
 
@@ -153,8 +153,8 @@ def test_alternatives_are_found_where_there_are_some() -> None:
     counts = []
     for seed in range(20):
         plain = wishes(seed)
-        wish = Wish(plain.start, plain.goal, "best", (), None, 3)
-        counts.append(len(ROUTER.answer(wish, posterior, drivetrain, None).alternatives))  # type: ignore[arg-type]
+        query = RouteQuery(plain.start, plain.goal, "best", (), None, 3)
+        counts.append(len(ROUTER.answer(query, posterior, drivetrain, None).alternatives))  # type: ignore[arg-type]
     assert np.mean(counts) > 0.5
 
 
@@ -162,20 +162,22 @@ def test_closed_edges_are_avoided_and_dead_ends_are_named() -> None:
     posterior, drivetrain = posterior_after(1), FLEET.drivetrain(CLASSES["car"])
     rng = np.random.default_rng(0)
     plain = wishes(5)
-    first = ROUTER.answer(Wish(plain.start, plain.goal, "best"), posterior, drivetrain, rng).route
+    first = ROUTER.answer(
+        RouteQuery(plain.start, plain.goal, "best"), posterior, drivetrain, rng
+    ).route
     middle = int(first.edges[first.edges.size // 2])
-    other = Wish(plain.start, plain.goal, "best", (middle,))
+    other = RouteQuery(plain.start, plain.goal, "best", (middle,))
     assert middle not in ROUTER.answer(other, posterior, drivetrain, rng).route.edges
     around = set(CITY.turns[CITY.turns[:, 1] == plain.goal, 0].tolist())
     with pytest.raises(InfeasibleError, match="no open road leads from edge"):
         ROUTER.answer(
-            Wish(plain.start, plain.goal, "best", tuple(around)), posterior, drivetrain, rng
+            RouteQuery(plain.start, plain.goal, "best", tuple(around)), posterior, drivetrain, rng
         )
 
 
 def test_a_route_to_where_one_is_has_one_edge() -> None:
     posterior, drivetrain = posterior_after(1), FLEET.drivetrain(CLASSES["car"])
-    answer = ROUTER.answer(Wish(3, 3), posterior, drivetrain, np.random.default_rng(0))
+    answer = ROUTER.answer(RouteQuery(3, 3), posterior, drivetrain, np.random.default_rng(0))
     assert answer.route.edges.tolist() == [3]
 
 

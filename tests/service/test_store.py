@@ -26,13 +26,13 @@ from superarm.service.fleet import CLASSES, Fleet  # noqa: E402
 from superarm.service.history import Cursor, History  # noqa: E402
 from superarm.service.keys import KeyRing  # noqa: E402
 from superarm.service.measurements import Reader  # noqa: E402
-from superarm.service.posterior import Posterior  # noqa: E402
-from superarm.service.routing import Router, Wish  # noqa: E402
+from superarm.service.posterior import RoadPosterior  # noqa: E402
+from superarm.service.routing import RouteQuery, Router  # noqa: E402
 from superarm.service.schemas import TripIn  # noqa: E402
 from superarm.service.store import (  # noqa: E402
     Issued,
     Reported,
-    Store,
+    TripStore,
     forget_quarantined,
     forget_routes,
     new_route_id,
@@ -66,8 +66,8 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
     opened.close()
 
 
-def store_of(database: Database) -> Store:
-    return Store(database, CITY, READER)
+def store_of(database: Database) -> TripStore:
+    return TripStore(database, CITY, READER)
 
 
 def reported(number: int, *, key: str = "k", total: bool = False) -> Reported:
@@ -152,13 +152,13 @@ def test_folding_changes_no_belief_and_forgets_no_id(database: Database) -> None
 
 def test_calibration_survives_folding(database: Database) -> None:
     store = store_of(database)
-    posterior = Posterior.of(FLEET.prior(), np.zeros(CITY.n_edges), trips=0)
+    posterior = RoadPosterior.of(FLEET.prior(), np.zeros(CITY.n_edges), trips=0)
     drivetrain = FLEET.drivetrain(CLASSES["car"])
     z = []
     for seed in range(6):
         rng = np.random.default_rng(seed)
         start, goal = rng.choice(CITY.n_edges, 2, replace=False)
-        answer = Router(CITY).answer(Wish(int(start), int(goal)), posterior, drivetrain, rng)
+        answer = Router(CITY).answer(RouteQuery(int(start), int(goal)), posterior, drivetrain, rng)
         issued = Issued(
             new_route_id(), "k", CLASSES["car"], "explore", answer.route, answer.best.mean_wh
         )
@@ -393,9 +393,9 @@ def test_many_workers_may_claim_a_new_database_at_once(cluster: str, tmp_path: P
 
 def test_routes_and_quarantine_are_forgotten(database: Database) -> None:
     store = store_of(database)
-    posterior = Posterior.of(FLEET.prior(), np.zeros(CITY.n_edges), trips=0)
+    posterior = RoadPosterior.of(FLEET.prior(), np.zeros(CITY.n_edges), trips=0)
     answer = Router(CITY).answer(
-        Wish(0, 50), posterior, FLEET.drivetrain(CLASSES["car"]), np.random.default_rng(0)
+        RouteQuery(0, 50), posterior, FLEET.drivetrain(CLASSES["car"]), np.random.default_rng(0)
     )
     store.keep([Issued(new_route_id(), "k", CLASSES["car"], "best", answer.route, 1.0)])
     absurd = reported(1).trip.model_copy(update={"edge_energy_wh": None, "total_energy_wh": 1e9})

@@ -14,6 +14,7 @@ from strategies import finite
 from superarm import Arms
 from superarm.kernels import RBF, Matern12, Matern32, Matern52
 from superarm.kernels.stationary import Stationary
+from superarm.rivals import RussoVanRoyWidth, SrinivasWidth
 from superarm.theory import (
     BayesUCBWidth,
     FixedWidth,
@@ -21,9 +22,7 @@ from superarm.theory import (
     InfiniteUCBWidth,
     QuantileWidth,
     Regularity,
-    RussoVanRoyWidth,
     ScaledWidth,
-    SrinivasWidth,
     UCBWidth,
     validate,
 )

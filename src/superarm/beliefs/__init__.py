@@ -1,25 +1,58 @@
-"""Beliefs about the arms: exact and sparse Gaussian processes, independent Gaussians."""
+"""Beliefs about the arms, and which one to take.
 
-from superarm.beliefs.dense import DenseGP
-from superarm.beliefs.empirical import EmpiricalMeans
-from superarm.beliefs.evidence import Evidence
-from superarm.beliefs.exact import ExactGP
+Two questions choose it:
+
+1. Is the list of *arms fixed* (ids 1 to n, each with its own context, if any), or are *contexts
+   new* every round?
+2. Do you see rewards of *single arms* only, or *sums too* (a total of several arms)?
+
+================  ======================  ==============================  =========================
+arms              rewards                 exact                           beyond
+================  ======================  ==============================  =========================
+fixed             of single arms          `FiniteGP`, any number of arms  (not needed)
+fixed             of sums too             `DenseGP`, to 12,000 arms       `InducedGP`, approximate
+contexts new      of single arms          `ExactGP`, to 10,000 rewards    `StreamingGP`, approximate
+                                          of distinct arms
+contexts new      of sums too             none: name the arms and fix them
+fixed             of single arms, and     `IndependentGaussian`, any
+                  arms tell nothing of    number of arms
+                  each other
+================  ======================  ==============================  =========================
+
+`SparseGP` is the paper's own approximation of the first row (Algorithm 3): slower and less exact
+than `FiniteGP`, there to reproduce and compare with.
+
+All are made by ``from_kernel(arms, kernel, noise_variance, mean)``, those on new contexts without
+``arms``; ``mean`` is nothing (zero), a number, one number per arm, or a function of arms. All are
+values: `condition` returns a new belief, `posterior` says what is believed of some arms. All keep
+the prior they were made from and what their rewards said, summed up.
+
+>>> import numpy as np
+>>> from superarm import Arms
+>>> from superarm.kernels import Matern52
+>>> arms = Arms(ids=range(3), contexts=[[0.0], [0.5], [1.0]])
+>>> belief = FiniteGP.from_kernel(arms, Matern52(lengthscale=0.5), noise_variance=0.1, mean=1.0)
+>>> belief = belief.condition(arms.take([0]), np.array([2.0]))
+>>> belief.posterior(arms).mean.round(2).tolist()
+[1.91, 1.48, 1.13]
+"""
+
+from superarm.beliefs.contextual import ExactGP, StreamingGP
 from superarm.beliefs.finite import FiniteGP
 from superarm.beliefs.independent import IndependentGaussian
-from superarm.beliefs.induced import InducedGP
-from superarm.beliefs.partition import AdaptivePartition
-from superarm.beliefs.sparse import SparseGP
-from superarm.beliefs.streaming import StreamingGP
+from superarm.beliefs.statistics import ArmStatistics
+from superarm.beliefs.sums import DenseGP, Evidence, InducedGP, MatrixMemory
+from superarm.beliefs.variational import SparseGP
 
 __all__ = [
-    "AdaptivePartition",
+    "ArmStatistics",
     "DenseGP",
-    "EmpiricalMeans",
     "Evidence",
     "ExactGP",
     "FiniteGP",
     "IndependentGaussian",
     "InducedGP",
+    "MatrixMemory",
     "SparseGP",
     "StreamingGP",
 ]

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, lapack, solve_triangular
 
 from superarm.arrays import Matrix, Rows, Vector
 from superarm.errors import NumericalError
@@ -136,3 +136,15 @@ def solve_lower(lower: Matrix, right: Matrix, *, transposed: bool = False) -> Ma
     return solve_triangular(
         lower, right, lower=True, trans="T" if transposed else "N", check_finite=False
     )
+
+
+def pivoted_root(matrix: Matrix) -> tuple[Matrix, Rows]:
+    """Return S of the matrix's rank r with S S^T = matrix, and rows in which S is triangular.
+
+    The matrix is positive semi-definite, up to rounding; S has shape (n, r), and S[rows], of shape
+    (r, r), is lower triangular.
+    """
+    lower, pivots, rank, _ = lapack.dpstrf(matrix, lower=1)
+    root = np.empty((matrix.shape[0], rank))
+    root[pivots - 1] = np.tril(lower)[:, :rank]
+    return root, (pivots[:rank] - 1).astype(np.intp)

@@ -1,60 +1,173 @@
-"""The prior of a belief on contexts: kernel, noise and mean, for arms not known beforehand."""
+"""What is believed before the first reward: of a fixed list of arms, or of any contexts."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from superarm.arms import Arms
-from superarm.arrays import Vector, as_vector, require_positive
-from superarm.beliefs.joint import MeanFunction
+from superarm.arrays import Rows, Vector, as_matrix, as_per_arm, as_vector, require_positive
+from superarm.beliefs.covariance import DenseCovariance, KernelCovariance, PriorCovariance
+from superarm.beliefs.universe import Universe
 from superarm.kernels import Kernel
 
+MeanFunction: TypeAlias = Callable[[Arms], Vector]
+"""A prior mean as a function of arms."""
 
-@dataclass(frozen=True, eq=False, init=False)
+Mean: TypeAlias = ArrayLike | MeanFunction | None
+"""Prior means: none (zero), a number, one per arm, or a function of arms."""
+
+
+@dataclass(frozen=True, eq=False)
+class FinitePrior:
+    """A Gaussian prior of a fixed list of arms, and the noise of their rewards.
+
+    Attributes:
+        universe: the arms.
+        covariance: their prior covariances, evaluated when asked for.
+        mean: shape (n,).
+        variance: shape (n,).
+        noise_variance: of one reward, shape (n,).
+    """
+
+    universe: Universe
+    covariance: PriorCovariance
+    mean: Vector
+    variance: Vector
+    noise_variance: Vector
+
+    @classmethod
+    def of_kernel(
+        cls, arms: Arms, kernel: Kernel, noise_variance: ArrayLike, mean: Mean
+    ) -> "FinitePrior":
+        """Believe a kernel on these arms, which have distinct ids."""
+        require_kernel(kernel)
+        covariance = KernelCovariance(arms, kernel)
+        return cls._checked(Universe(arms), covariance, noise_variance, mean)
+
+    @classmethod
+    def of_covariance(
+        cls, mean: ArrayLike, covariance: ArrayLike, noise_variance: ArrayLike
+    ) -> "FinitePrior":
+        """Believe a multivariate Gaussian on arms 0 to n-1."""
+        matrix = as_matrix("covariance", covariance)
+        prior = DenseCovariance(matrix)
+        return cls._checked(Universe(Arms(np.arange(matrix.shape[0]))), prior, noise_variance, mean)
+
+    @classmethod
+    def _checked(
+        cls, universe: Universe, covariance: PriorCovariance, noise: ArrayLike, mean: Mean
+    ) -> "FinitePrior":
+        size = len(universe)
+        values = mean(universe.arms) if callable(mean) else (0.0 if mean is None else mean)
+        noise_variance = as_per_arm("noise_variance", noise, size)
+        require_noise(noise_variance)
+        first = np.zeros(1, dtype=np.intp)
+        covariance.block(first, first)  # does the kernel fit the arms?
+        return cls(
+            universe=universe,
+            covariance=covariance,
+            mean=as_per_arm("mean", values, size),
+            variance=as_vector("prior variance", covariance.diagonal(), size),
+            noise_variance=noise_variance,
+        )
+
+    def noise_of(self, places: Rows, noise_variance: ArrayLike | None) -> Vector:
+        """Return the noise variance of rewards of arms at some places: as given, or the prior's."""
+        if noise_variance is None:
+            return self.noise_variance[places]
+        return checked_noise(noise_variance, places.size)
+
+    def draw(self, rng: np.random.Generator) -> Vector:
+        """Return one prior sample of all arms, means included, shape (n,)."""
+        return self.mean + self.covariance.draw(rng)
+
+
+@dataclass(frozen=True, eq=False)
 class ContextPrior:
-    """A kernel, a noise variance (one, or one per arm id) and a mean (a number or a function)."""
+    """A prior of arms not known beforehand, by their contexts.
+
+    Attributes:
+        kernel: the prior covariance.
+        noise_variance: of one reward: one number, or one per arm id (ids 0 to n-1).
+        mean: a number, one per arm id, or a function of arms.
+    """
 
     kernel: Kernel
     noise_variance: Vector
-    mean: float | MeanFunction
+    mean: float | Vector | MeanFunction
 
-    def __init__(
-        self, kernel: Kernel, noise_variance: ArrayLike, mean: float | MeanFunction
-    ) -> None:
+    @classmethod
+    def of_kernel(cls, kernel: Kernel, noise_variance: ArrayLike, mean: Mean) -> "ContextPrior":
         """Check the parts."""
-        noise = as_vector("noise_variance", np.atleast_1d(noise_variance))
-        require_positive("noise_variance", noise)
-        if not callable(mean) and (np.ndim(mean) != 0 or not np.isfinite(mean)):
-            msg = f"mean must be a finite number or a function of arms, got {mean}"
-            raise ValueError(msg)
-        object.__setattr__(self, "kernel", kernel)
-        object.__setattr__(self, "noise_variance", noise)
-        object.__setattr__(self, "mean", mean if callable(mean) else float(mean))
+        require_kernel(kernel)
+        noise = as_vector("noise_variance", np.atleast_1d(np.asarray(noise_variance, dtype=float)))
+        require_noise(noise)
+        if callable(mean):
+            return cls(kernel, noise, mean)
+        given = np.asarray(0.0 if mean is None else mean, dtype=np.float64)
+        if given.ndim == 0 and np.isfinite(given):
+            return cls(kernel, noise, float(given))
+        return cls(kernel, noise, as_vector("mean", given))
 
     def means(self, arms: Arms) -> Vector:
         """Return the prior means of these arms."""
         if callable(self.mean):
             return as_vector("the prior mean function's values", self.mean(arms), len(arms))
-        return np.full(len(arms), self.mean)
+        if isinstance(self.mean, float):
+            return np.full(len(arms), self.mean)
+        return _by_id("prior mean", self.mean, arms)
 
     def variances(self, arms: Arms) -> Vector:
         """Return the prior variances of these arms."""
         return as_vector("the kernel's diagonal", self.kernel.diagonal(arms), len(arms))
 
-    def noise_variances(self, arms: Arms) -> Vector:
-        """Return the noise variances of these arms."""
-        known = self.noise_variance.size
-        if known == 1:
+    def noise_of(self, arms: Arms, noise_variance: ArrayLike | None = None) -> Vector:
+        """Return the noise variance of rewards of these arms: as given, or the prior's."""
+        if noise_variance is not None:
+            return checked_noise(noise_variance, len(arms))
+        if self.noise_variance.size == 1:
             return np.full(len(arms), self.noise_variance[0])
-        outside = (arms.ids < 0) | (arms.ids >= known)
-        if outside.any():
-            msg = (
-                f"arm id {int(arms.ids[outside][0])} has no noise variance; "
-                f"{known} were given, for ids 0 to {known - 1}"
-            )
-            raise ValueError(msg)
-        return self.noise_variance[arms.ids]
+        return _by_id("noise variance", self.noise_variance, arms)
+
+
+def require_kernel(kernel: object) -> None:
+    """Raise unless this is a kernel."""
+    if not isinstance(kernel, Kernel):
+        msg = (
+            f"kernel must be a superarm.kernels.Kernel, got {type(kernel).__name__}; inherit from "
+            "Kernel and write gram and diagonal for a kernel of your own"
+        )
+        raise TypeError(msg)
+
+
+def require_noise(noise_variance: Vector) -> None:
+    """Raise unless all noise variances are positive and can be inverted."""
+    require_positive("noise_variance", noise_variance)
+    smallest = float(noise_variance.min(initial=1.0))
+    if smallest < np.finfo(np.float64).tiny:
+        msg = f"noise_variance must be at least {np.finfo(np.float64).tiny:.3g}, got {smallest:.3g}"
+        raise ValueError(msg)
+
+
+def checked_noise(noise_variance: ArrayLike, size: int) -> Vector:
+    """Return one noise variance per reward."""
+    noise = as_per_arm("noise_variance", noise_variance, size)
+    require_noise(noise)
+    return noise
+
+
+def _by_id(what: str, values: Vector, arms: Arms) -> Vector:
+    outside = (arms.ids < 0) | (arms.ids >= values.size)
+    if outside.any():
+        msg = (
+            f"arm id {int(arms.ids[outside][0])} has no {what}; "
+            f"{values.size} were given, for ids 0 to {values.size - 1}"
+        )
+        raise ValueError(msg)
+    return values[arms.ids]
 
 
 def require_same_features(before: Arms | None, arms: Arms) -> None:

@@ -1,4 +1,4 @@
-"""The finite universe of a belief: which position an arm id has, and merged observations."""
+"""The finite universe of a belief: which position an arm id has."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from superarm.arms import Arms
-from superarm.arrays import Rows, Vector
+from superarm.arrays import Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,21 +71,3 @@ class Universe:
                 "use ExactGP where contexts change from round to round"
             )
             raise ValueError(msg)
-
-
-def merge_batch(  # noqa: PLR0913, PLR0917 - two summaries
-    counts: Vector, averages: Vector, size: int, slots: Rows, more: Vector, means: Vector
-) -> tuple[Vector, Vector]:
-    """Return counts and averages of `size` distinct arms after a batch at some of their slots."""
-    fresh = np.zeros(size - counts.size)
-    total, merged = np.concatenate([counts, fresh]), np.concatenate([averages, fresh])
-    total[slots] += more
-    merged[slots] += (means - merged[slots]) * more / total[slots]
-    return total, merged
-
-
-def merge_repeats(keys: Rows, rewards: Vector) -> tuple[Rows, Vector, Vector]:
-    """Return the distinct keys with the number and the mean of the rewards of each."""
-    distinct, which, counts = np.unique(keys, return_inverse=True, return_counts=True)
-    means = np.bincount(which, weights=rewards, minlength=distinct.size) / counts
-    return distinct, counts.astype(np.float64), means

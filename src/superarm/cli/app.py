@@ -5,13 +5,18 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from superarm import SuperarmError, __version__
 
-NOUNS = ("demo", "network", "experiment", "figure", "bound", "serve")
-"""Each is a module beside this one, with an `app`."""
+NOUNS = {
+    "demo": "Watch the algorithms learn.",
+    "network": "Road networks: generate, import, show, list, fetch.",
+    "experiment": "Studies: run, status, list, report.",
+    "figure": "Figures of stored experiments.",
+    "bound": "Regret bounds.",
+    "serve": "Routes that learn, over HTTP.",
+}
+"""Each is a module beside this one, with an `app`; it is imported only when it is asked for."""
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer passes the flag's value
@@ -33,8 +38,8 @@ def superarm(
     del version
 
 
-def make_app(*nouns: str) -> typer.Typer:
-    """Return the command line with these nouns."""
+def make_app(asked: str = "") -> typer.Typer:
+    """Return the command line; of all nouns but the one asked for only the names are known."""
     app = typer.Typer(
         help="Combinatorial decisions with Gaussian-process rewards.",
         no_args_is_help=True,
@@ -42,18 +47,33 @@ def make_app(*nouns: str) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(superarm)
-    for noun in nouns:
-        app.add_typer(importlib.import_module(f"superarm.cli.{noun}").app, name=noun)
+    for noun, text in NOUNS.items():
+        part = importlib.import_module(f"superarm.cli.{noun}").app if noun == asked else _named()
+        app.add_typer(part, name=noun, help=text)
     return app
+
+
+def _named() -> typer.Typer:
+    """Return a noun that is only listed."""
+    part = typer.Typer()
+    part.command(name="-", hidden=True)(lambda: None)
+    part.callback()(lambda: None)
+    return part
 
 
 def main() -> None:
     """Run the command line: exit 0 done, 1 failed, 2 misuse."""
-    asked = sys.argv[1] if len(sys.argv) > 1 else ""
+    asked = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     try:
-        # a noun is read without the others: they take longer to import than most commands run
-        make_app(*((asked,) if asked in NOUNS else NOUNS))()
+        make_app(asked)()
     except (SuperarmError, ImportError, OSError, ValueError) as error:
-        text = f"[bold red]superarm:[/] {escape(str(error))}"
-        Console(stderr=True).print(text, highlight=False, soft_wrap=True)
+        _say(str(error))
         sys.exit(1)
+
+
+def _say(text: str) -> None:
+    from rich.console import Console  # noqa: PLC0415 - only where something went wrong
+    from rich.markup import escape  # noqa: PLC0415
+
+    told = f"[bold red]superarm:[/] {escape(text)}"
+    Console(stderr=True).print(told, highlight=False, soft_wrap=True)

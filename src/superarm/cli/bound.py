@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from superarm.figures import draw_bound
+from superarm.evaluation.figures import draw_bound, require_picture
 from superarm.problems.guarantee import Example, KernelName, guarantee, measure
 from superarm.theory.bounds import Bound, Policy, finite_bound
 
@@ -50,6 +50,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a problem and an algorithm
     if (information_gain is None) != (largest_eigenvalue is None):
         msg = "give both --information-gain and --largest-eigenvalue, or neither"
         raise typer.BadParameter(msg)
+    if figure is not None:
+        require_picture(figure)
     facts: dict[str, object] = {}
     if information_gain is not None and largest_eigenvalue is not None:
         if figure is not None:
@@ -77,7 +79,6 @@ def evaluate(  # noqa: PLR0913, PLR0917 - a problem and an algorithm
             "lambda*_K from": known.eigenvalue.how,
         }
         if figure is not None:
-            figure.parent.mkdir(parents=True, exist_ok=True)
             measured = measure(example, policy, repeats=repeats, omega=omega, xi=xi)
             draw_bound(measured.result.regret, measured.curve.mean, found.total, figure)
             facts["measured regret"] = float(measured.result.regret.mean[-1])

@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from superarm.comparison import Result
-from superarm.figures import draw_regret
+from superarm.demos.navigation import run_congestion, run_demo
+from superarm.demos.page import write_page
+from superarm.demos.subsets import METHODS as SUBSET_METHODS
+from superarm.demos.subsets import run_subset_demo
+from superarm.evaluation import Results
+from superarm.evaluation.figures import draw_regret
 from superarm.navigation import METHODS
-from superarm.navigation.demo import run_congestion, run_demo
-from superarm.navigation.page import write_page
-from superarm.problems.subset_demo import METHODS as SUBSET_METHODS
-from superarm.problems.subset_demo import run_subset_demo
 
 app = typer.Typer(help="Watch the algorithms learn.", invoke_without_command=True)
 
@@ -103,7 +103,7 @@ def _progress(methods: Sequence[str], total: int) -> Iterator[Callable[[str, int
         yield lambda name, _: progress.advance(tasks[name])
 
 
-def _print_table(results: dict[str, Result], title: str) -> None:
+def _print_table(results: Results, title: str) -> None:
     table = Table(title=title, min_width=64)
     table.add_column("method")
     for heading in ("regret", "s.e.", "ms per round"):

@@ -21,17 +21,19 @@ from rich.progress import (
 from rich.table import Table
 
 from superarm.errors import DataError
-from superarm.experiments.config import read_experiment
+from superarm.experiments.config import STUDIES, find_study, read_experiment
 from superarm.experiments.engines import Engine, Processes, Ray, ThisProcess
 from superarm.experiments.plan import RunSpec
 from superarm.experiments.report import write_report
-from superarm.experiments.runner import Plan, methods_of, prepare, progress_of, run_plan
-from superarm.experiments.store import Store
-from superarm.experiments.study import Study, write_summary
+from superarm.experiments.runner import RunPlan, methods_of, prepare, progress_of, run_plan
+from superarm.experiments.store import RunStore
+from superarm.experiments.study import REGRET, Study, write_finals, write_summary
 
 app = typer.Typer(help="Studies: run, status, list, report.", no_args_is_help=True)
 
-_File = Annotated[Path, typer.Argument(help="The experiment's TOML file.")]
+_File = Annotated[
+    str, typer.Argument(help="A TOML file, or the name of a study of the package (see list).")
+]
 _Folder = Annotated[
     Path | None, typer.Option("--output", help="Folder of the runs; runs/NAME if not given.")
 ]
@@ -69,7 +71,12 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a run
     experiment = read_experiment(file)
     folder = output or Path("runs") / experiment.name
     plan = prepare(
-        experiment, folder, beside=file.parent, data=data, replace=replace, reuse=reuse or ()
+        experiment,
+        folder,
+        beside=find_study(file).parent,
+        data=data,
+        replace=replace,
+        reuse=reuse or (),
     )
     for note in plan.notes:
         typer.echo(f"Note: {note}", err=True)
@@ -102,7 +109,7 @@ def status(
     """Show how much of an experiment is finished, and about how much CPU time is left."""
     experiment = read_experiment(file)
     folder = output or Path("runs") / experiment.name
-    found = progress_of(experiment, folder, beside=file.parent, data=data)
+    found = progress_of(experiment, folder, beside=find_study(file).parent, data=data)
     if as_json:
         typer.echo(json.dumps([asdict(part) for part in found]))
         return
@@ -119,35 +126,43 @@ def status(
 
 @app.command(name="list")
 def list_(
-    folder: Annotated[Path, typer.Argument(help="Where experiment files lie.")] = Path(
-        "experiments"
-    ),
+    folder: Annotated[
+        Path | None, typer.Argument(help="Where experiment files lie; the package's if not given.")
+    ] = None,
     runs: Annotated[Path, typer.Option(help="Where their runs lie.")] = Path("runs"),
     *,
     as_json: _Json = False,
 ) -> None:
-    """List the experiments of a folder, and how many of their runs are stored."""
-    if not folder.is_dir():
-        msg = f"there is no folder {folder}; name the one that holds experiments (*.toml)"
+    """List the package's studies, or those of a folder, and how many of their runs are stored."""
+    where = folder or STUDIES
+    if not where.is_dir():
+        msg = f"there is no folder {where}; name the one that holds experiments (*.toml)"
         raise DataError(msg)
     rows = []
-    for file in sorted(folder.glob("*.toml")):
+    for file in sorted(where.glob("*.toml")):
+        if folder is None and file.name == "routes.toml":
+            continue
         try:
             experiment = read_experiment(file)
         except DataError as error:
             typer.echo(f"Note: {error}", err=True)
             continue
-        stored = len(Store(runs / experiment.name).stored_folders())
+        stored = len(RunStore(runs / experiment.name).stored_folders())
         rows.append(
-            {"file": str(file), "name": experiment.name, "title": experiment.title,
+            {"run": file.stem if folder is None else str(file), "name": experiment.name,
+             "title": experiment.title,
              "methods": len(experiment.methods), "stored_runs": stored}
         )  # fmt: skip
     if as_json:
         typer.echo(json.dumps(rows))
         return
-    table = Table("file", "what it shows", "methods", "stored runs", title="Experiments")
+    table = Table(title="superarm experiment run NAME")
+    table.add_column("name", no_wrap=True, overflow="fold")  # never cut: it is typed
+    table.add_column("what it shows", overflow="fold")
+    for heading in ("methods", "stored"):
+        table.add_column(heading, justify="right")
     for row in rows:
-        table.add_row(*(str(row[key]) for key in ("file", "title", "methods", "stored_runs")))
+        table.add_row(*(str(row[key]) for key in ("run", "title", "methods", "stored_runs")))
     Console().print(table)
 
 
@@ -162,11 +177,14 @@ def summarise(
     folder: Annotated[Path, typer.Argument(help="The folder of the runs.")],
     output: Annotated[Path | None, typer.Option(help="The Parquet file to write.")] = None,
 ) -> None:
-    """Write mean and standard error per round of every method to one small Parquet file."""
+    """Write means per round, and where every run ended, to small Parquet files."""
     study = Study(folder)
     target = output or folder / "summary.parquet"
     write_summary(study, target)
     typer.echo(f"Summary: {target}")
+    finals = target.with_name(f"{target.stem}-finals.parquet")
+    write_finals(study, finals)
+    typer.echo(f"Where every run ended: {finals}")
 
 
 def _engine(name: str, jobs: int, address: str | None) -> Engine:
@@ -176,7 +194,7 @@ def _engine(name: str, jobs: int, address: str | None) -> Engine:
 
 
 @contextmanager
-def _progress(plan: Plan) -> Iterator[Callable[[RunSpec, bool], None]]:
+def _progress(plan: RunPlan) -> Iterator[Callable[[RunSpec, bool], None]]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -199,7 +217,9 @@ def paired(  # noqa: PLR0913 - what to compare
     folder: Annotated[Path, typer.Argument(help="The folder of the runs.")],
     first: Annotated[str, typer.Argument(help="A method.")],
     second: Annotated[str, typer.Argument(help="Another method.")],
-    column: Annotated[str, typer.Option(help="Of steps.parquet.")] = "cumulative_regret_wh",
+    column: Annotated[
+        str, typer.Option(help="Of steps.parquet; cumulative regret if not given.")
+    ] = REGRET,
     at: Annotated[
         Literal["end", "mean"], typer.Option(help="The last round, or the mean over rounds.")
     ] = "end",

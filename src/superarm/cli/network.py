@@ -9,9 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from superarm.errors import DataError
-from superarm.navigation import RoadNetwork, fetch, generate_city, read_sumo
+from superarm.navigation import RoadNetwork, fetch, generate_city, open_network, read_sumo
 from superarm.navigation.maps import draw_maps, height_panel
-from superarm.navigation.reading import open_network
 from superarm.navigation.statistics import describe
 
 app = typer.Typer(help="Road networks: generate, import, show, list, fetch.", no_args_is_help=True)
@@ -27,6 +26,7 @@ def generate(
     seed: Annotated[int, typer.Option(min=0, help="Which city.")] = 0,
 ) -> None:
     """Make a city and write it to a file."""
+    _require_ending(output)
     _write(generate_city(seed, edges), output)
 
 
@@ -43,6 +43,7 @@ def import_(
     ] = False,
 ) -> None:
     """Read a network of another format and write it to a file of our own."""
+    _require_ending(output)
     network = open_network(source, heightmap)
     _write(network if whole else network.largest_component(), output)
 
@@ -110,6 +111,12 @@ def fetch_(
     network = read_sumo(path)
     for note in network.notes:
         typer.echo(f"Note: {note}", err=True)
+
+
+def _require_ending(output: Path) -> None:
+    if output.suffix != ".npz":
+        msg = f"--output {output}: network files end in .npz, by which other commands know them"
+        raise typer.BadParameter(msg)
 
 
 def _write(network: RoadNetwork, output: Path) -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from superarm.navigation import RoadNetwork, generate_city
-from superarm.navigation.reading import open_network
+from superarm.navigation.formats.reading import open_network
 
 if TYPE_CHECKING:
     from superarm.service.keys import KeyRing

@@ -1,8 +1,8 @@
 """The only place where a name in a file becomes an object: worlds, beliefs, policies."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 from scipy.stats import poisson
@@ -10,53 +10,47 @@ from scipy.stats import poisson
 from superarm.agent import Agent
 from superarm.arms import Arms, Round, SuperArm
 from superarm.arrays import Vector
-from superarm.beliefs import (
-    AdaptivePartition,
-    EmpiricalMeans,
-    FiniteGP,
-    IndependentGaussian,
-    SparseGP,
-    StreamingGP,
-)
-from superarm.beliefs.moving import import_torch
-from superarm.comparison import stream
+from superarm.beliefs import FiniteGP, IndependentGaussian, SparseGP, StreamingGP
+from superarm.beliefs.variational.moving import import_torch
 from superarm.delays import DelayedAgent
+from superarm.evaluation import World
+from superarm.evaluation.comparison import stream
 from superarm.experiments.config import Experiment, MethodSettings
 from superarm.experiments.parquet import require_parquet
 from superarm.experiments.plan import RunSpec
 from superarm.kernels import Constant, Kernel, Linear, Matern52
-from superarm.navigation.model import EdgeMeans, EnergyModel
+from superarm.navigation.model import EnergyModel
 from superarm.navigation.problem import NavigationProblem
 from superarm.navigation.traffic import Closures
-from superarm.oracles import Dijkstra, Subsets, TopK
+from superarm.oracles import Dijkstra, Paths, Subsets, TopK
 from superarm.policies import (
-    Clipped,
     Greedy,
     JointThompson,
     MarginalThompson,
-    MaximumImprovement,
-    RandomisedUCB,
     Rectified,
     UpperConfidenceBound,
 )
 from superarm.problems import FiniteProblem, PoissonSubset
-from superarm.protocols import Belief, IndexPolicy, Posterior
-from superarm.theory import (
-    BayesUCBWidth,
+from superarm.protocols import Belief, FeasibleSet, IndexPolicy, Oracle, Player, Posterior
+from superarm.rivals import (
+    AdaptivePartition,
+    Clipped,
     ClockWidth,
     CountWidth,
-    FixedWidth,
+    EmpiricalMeans,
+    MaximumImprovement,
+    RandomisedUCB,
     RidgeWidth,
     RussoVanRoyWidth,
-    ScaledWidth,
     SrinivasWidth,
-    UCBWidth,
-    Width,
 )
+from superarm.theory import BayesUCBWidth, FixedWidth, ScaledWidth, UCBWidth, Width
+
+S = TypeVar("S", bound=FeasibleSet)
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class Setting(Generic[S]):
     """A world with its agent, and what the evaluator needs.
 
     Attributes:
@@ -64,22 +58,23 @@ class Setting:
         agent: who plays.
         oracle: finds the optimum that regret is measured against.
         n_arms: size of the universe.
-        raw: the raw energy of a super arm (minus its expected reward where there is no energy).
-        lengths_m: of all arms; zero where they have none.
+        raw: what a super arm is worth in the unit that is reported beside regret: the raw energy of
+            a route, the expected reward of points.
+        lengths_m: of all arms; none where they have none.
         share_negative: on how many arms the true cost is negative.
     """
 
-    world: Any
-    agent: Any
-    oracle: Any
+    world: World[S]
+    agent: Player[S, Any]
+    oracle: Oracle[S]
     n_arms: int
-    raw: Callable[[Round[Any], SuperArm], float]
-    lengths_m: Vector
+    raw: Callable[[Round[S], SuperArm], float]
+    lengths_m: Vector | None
     share_negative: float
 
 
 @dataclass(frozen=True, eq=False)
-class Prior:
+class StudyPrior:
     """What all beliefs of a world are made from.
 
     Attributes:
@@ -105,11 +100,6 @@ class Prior:
     gp: FiniteGP | None = None
 
 
-def make_setting(spec: RunSpec, model: EnergyModel | None) -> Setting:
-    """Return the world of a run and its agent; points need no energy model."""
-    return _points(spec) if model is None else _navigation(spec, model)
-
-
 def make_problem(spec: RunSpec, model: EnergyModel) -> NavigationProblem:
     """Return the roads of a run, with their truth."""
     closures = None
@@ -129,20 +119,24 @@ def make_problem(spec: RunSpec, model: EnergyModel) -> NavigationProblem:
     )
 
 
-def _navigation(spec: RunSpec, model: EnergyModel) -> Setting:
+def road_setting(spec: RunSpec, model: EnergyModel) -> Setting[Paths]:
+    """Return the roads of a run, its truth drawn, and its agent."""
     problem = make_problem(spec, model)
+    believed = model
+    if spec.settings.lengthscale is not None:
+        believed = replace(model, lengthscale=spec.settings.lengthscale)
     cost = model.prior_cost_wh
     everything = problem.arms(1)
-    prior = Prior(
+    prior = StudyPrior(
         arms=everything,
-        kernel=problem.kernel,
+        kernel=believed.kernel,
         mean=-cost,
         noise_variance=problem.noise_std_wh**2,
-        highest=_highest(-cost, model.gp.prior_variance),
+        highest=_highest(-cost, model.gp.prior.variance),
         spread=float(np.ptp(cost)),
         size=int(Dijkstra().select(problem.routes, -np.maximum(cost, 0.0)).size),
         offered=len(everything),
-        gp=None if problem.congestion else model.gp,
+        gp=None if problem.congestion else believed.gp,
     )
     belief = _belief(spec, prior, new_contexts=problem.congestion is not None)
     agent = Agent(belief, Rectified(_policy(spec.settings, prior)), Dijkstra())
@@ -157,7 +151,7 @@ def _navigation(spec: RunSpec, model: EnergyModel) -> Setting:
     )
 
 
-def _points(spec: RunSpec) -> Setting:
+def point_setting(spec: RunSpec) -> Setting[Subsets]:
     """Choose K of the points on offer; the points are the same in all repeats."""
     given = spec.points
     assert given is not None  # noqa: S101 - or it would be navigation
@@ -171,9 +165,9 @@ def _points(spec: RunSpec) -> Setting:
         noise_variance=given.noise_variance,
         availability=PoissonSubset(given.offered, fewest=given.chosen),
     )
-    prior = Prior(
+    prior = StudyPrior(
         arms=arms,
-        kernel=kernel,
+        kernel=Matern52(spec.settings.lengthscale or spec.lengthscale),
         mean=np.zeros(given.arms),
         noise_variance=given.noise_variance,
         highest=_highest(np.zeros(given.arms), kernel.diagonal(arms)),
@@ -187,35 +181,35 @@ def _points(spec: RunSpec) -> Setting:
         agent=_delayed(agent, spec.settings),
         oracle=TopK(),
         n_arms=given.arms,
-        raw=lambda now, chosen: -float(world.expected_rewards(now.arms.take(chosen)).sum()),
-        lengths_m=np.zeros(given.arms),
+        raw=lambda now, chosen: float(world.expected_rewards(now.arms.take(chosen)).sum()),
+        lengths_m=None,
         share_negative=float((world.truth > 0).mean()),
     )
 
 
-def _delayed(agent: Agent[Posterior, Any], settings: MethodSettings) -> Any:  # noqa: ANN401 - a player
+def _delayed(agent: Agent[Posterior, S], settings: MethodSettings) -> Player[S, Any]:
     if settings.delay == 0 and settings.feedback_batch == 1:
         return agent
     return DelayedAgent(agent, settings.delay, settings.feedback_batch)
 
 
 def _belief(  # noqa: PLR0911 - one answer per name
-    spec: RunSpec, prior: Prior, *, new_contexts: bool = False
+    spec: RunSpec, prior: StudyPrior, *, new_contexts: bool = False
 ) -> Belief[Posterior]:
     settings, noise = spec.settings, prior.noise_variance
     match settings.belief:
         case "sparse":
-            return SparseGP(
+            return SparseGP.from_kernel(
                 prior.arms,
                 prior.kernel,
                 noise,
                 prior.mean,
-                **settings.given("inducing", "batch", "rate", "steps", "adam_rate"),
+                **settings.given("n_inducing", "batch", "rate", "steps", "adam_rate"),
                 seed=int(spec.stream("batches").integers(2**32)),
             )
         case "streaming" | "gp" if settings.belief == "streaming" or new_contexts:
-            most = settings.given("inducing")["inducing"]
-            return StreamingGP(prior.kernel, noise, EdgeMeans(prior.mean), max_inducing=most)
+            most = settings.given("n_inducing")
+            return StreamingGP.from_kernel(prior.kernel, noise, prior.mean, **most)
         case "independent":
             variances = prior.kernel.diagonal(prior.arms)
             return IndependentGaussian(prior.mean, variances, noise)
@@ -242,18 +236,18 @@ def _highest(mean: Vector, variance: Vector) -> float:
     return float((mean + 3 * np.sqrt(variance)).max())
 
 
-def _linear(prior: Prior) -> Kernel:
+def _linear(prior: StudyPrior) -> Kernel:
     """Return a linear kernel with the variance of the prior's, half of it a common level."""
     variance = float(prior.kernel.diagonal(prior.arms).mean())
     return Linear(_weight_variance(prior)) + Constant(variance / 2)
 
 
-def _weight_variance(prior: Prior) -> float:
+def _weight_variance(prior: StudyPrior) -> float:
     variance = float(prior.kernel.diagonal(prior.arms).mean())
     return variance / 2 / float((prior.arms.contexts**2).sum(axis=1).mean())
 
 
-def _ridge(prior: Prior) -> RidgeWidth:
+def _ridge(prior: StudyPrior) -> RidgeWidth:
     """Return the width of C2UCB for the linear belief above."""
     regularisation = prior.noise_variance / _weight_variance(prior)
     dimension = prior.arms.n_features + 1  # and the level
@@ -267,7 +261,7 @@ def _ridge(prior: Prior) -> RidgeWidth:
 
 
 def _policy(  # noqa: PLR0911 - one answer per name
-    settings: MethodSettings, prior: Prior
+    settings: MethodSettings, prior: StudyPrior
 ) -> IndexPolicy[Posterior]:
     match settings.policy:
         case "ts":

@@ -19,8 +19,8 @@ from pydantic import (
     model_validator,
 )
 
-from superarm.beliefs import sparse
-from superarm.beliefs.streaming import MAX_INDUCING
+from superarm.beliefs.contextual import streaming
+from superarm.beliefs.variational import sparse
 from superarm.errors import DataError
 from superarm.navigation.energy import Efficiency
 from superarm.navigation.model import Rectify, Truth
@@ -80,12 +80,13 @@ class MethodSettings(Strict):
         omega: exponent of the number of arms in the quantile of ``bucb``.
         xi: exponent of t in it.
         beta_factor: what beta_t of ``ucb`` and ``bucb`` is multiplied by.
-        inducing: most inducing arms of a ``sparse`` or ``streaming`` belief.
+        n_inducing: most inducing arms of a ``sparse`` or ``streaming`` belief.
         batch: observations in a natural-gradient step of ``sparse``.
         rate: of that step.
         steps: natural-gradient steps per round.
         adam_rate: if positive, also move the inducing contexts by Adam (needs the torch extra).
         width: of ``fixed``.
+        lengthscale: that the belief assumes, if not the world's own.
         delay: after how many more rounds feedback arrives.
         feedback_batch: feedback is read after every so many rounds only.
 
@@ -99,12 +100,13 @@ class MethodSettings(Strict):
     omega: Annotated[Number, Field(gt=0)] | None = None
     xi: Annotated[Number, Field(gt=0)] | None = None
     beta_factor: Annotated[Number, Field(gt=0)] | None = None
-    inducing: Annotated[Whole, Field(ge=1)] | None = None
+    n_inducing: Annotated[Whole, Field(ge=1)] | None = None
     batch: Annotated[Whole, Field(ge=1)] | None = None
     rate: Annotated[Number, Field(gt=0, le=1)] | None = None
     steps: Annotated[Whole, Field(ge=1)] | None = None
     adam_rate: Annotated[Number, Field(ge=0)] | None = None
     width: Annotated[Number, Field(ge=0)] | None = None
+    lengthscale: Annotated[Number, Field(gt=0)] | None = None
     delay: Annotated[Whole, Field(ge=0)] = 0
     feedback_batch: Annotated[Whole, Field(ge=1)] = 1
 
@@ -112,9 +114,13 @@ class MethodSettings(Strict):
         "omega": ("policy", {"bucb": 1.0}),
         "xi": ("policy", {"bucb": 1.0}),
         "beta_factor": ("policy", {"ucb": 1.0, "bucb": 1.0}),
-        "inducing": (
+        "n_inducing": (
             "belief",
-            {"sparse": sparse.INDUCING, "streaming": MAX_INDUCING, "gp": MAX_INDUCING},
+            {
+                "sparse": sparse.N_INDUCING,
+                "streaming": streaming.N_INDUCING,
+                "gp": streaming.N_INDUCING,
+            },
         ),
         "batch": ("belief", {"sparse": sparse.BATCH}),
         "rate": ("belief", {"sparse": sparse.RATE}),
@@ -190,7 +196,7 @@ class PointSettings(Strict):
         return self
 
 
-class Place(Strict):
+class StudyPlace(Strict):
     """A network with the routes driven on it, or points to choose from.
 
     Attributes:
@@ -218,7 +224,7 @@ class Place(Strict):
     traffic: OneOrMore[Traffic] | None = None
 
     @model_validator(mode="after")
-    def _fits(self) -> "Place":
+    def _fits(self) -> "StudyPlace":
         if (self.network == POINTS) != (self.points is not None):
             msg = "name a network, or describe points = { arms = 600, chosen = 5 }, one of both"
             raise ValueError(msg)
@@ -271,14 +277,14 @@ class Experiment(Strict):
     seed: Annotated[Whole, Field(ge=0)] = 0
     horizon: Annotated[Whole, Field(ge=1)] = 500
     repeats: Annotated[Whole, Field(ge=1)] = 5
-    places: tuple[Place, ...] = Field(min_length=1)
+    places: tuple[StudyPlace, ...] = Field(min_length=1)
     world: WorldSettings = WorldSettings()
     methods: dict[Name, MethodSettings] = Field(default_factory=dict)
     figures: tuple[FigureName, ...] = ("regret",)
 
     @field_validator("places")
     @classmethod
-    def _distinct(cls, places: tuple[Place, ...]) -> tuple[Place, ...]:
+    def _distinct(cls, places: tuple[StudyPlace, ...]) -> tuple[StudyPlace, ...]:
         seen: dict[str, tuple[int, int]] = {}
         for place in places:
             if seen.setdefault(place.network, place.generated) != place.generated:
@@ -319,9 +325,24 @@ class Experiment(Strict):
             raise ValueError(msg)
 
 
+STUDIES = Path(__file__).parent / "studies"
+"""Where the studies lie that come with the package."""
+
+
+def find_study(study: str | Path) -> Path:
+    """Return the file of a study: a file of the user's, or the name of one of the package's."""
+    file = Path(study)
+    shipped = STUDIES / f"{study}.toml"
+    return shipped if not file.exists() and shipped.is_file() else file
+
+
 def read_experiment(path: str | Path) -> Experiment:
-    """Read and check an experiment's file; every mistake is reported with its key."""
-    file = Path(path)
+    """Read and check an experiment's file; every mistake is reported with its key.
+
+    Args:
+        path: the file, or the name of a study that comes with the package.
+    """
+    file = find_study(path)
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -369,7 +390,7 @@ def _table_of(place: list[Any]) -> type[Strict]:
     """Return the model of a table of the file."""
     match place:
         case ["places", *_]:
-            return Place
+            return StudyPlace
         case ["methods", *_]:
             return MethodSettings
         case ["world", *_]:

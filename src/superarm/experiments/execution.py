@@ -3,20 +3,22 @@
 import time
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Generic, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from superarm.arms import Arms, Round
+from superarm.arms import Round, SuperArm
 from superarm.arrays import Rows, Vector
-from superarm.beliefs.moving import import_torch
-from superarm.comparison import Timed
-from superarm.experiments.build import Setting, make_setting
+from superarm.beliefs.variational.moving import import_torch
+from superarm.evaluation import run
+from superarm.experiments.build import Setting, point_setting, road_setting
 from superarm.experiments.plan import RunSpec
-from superarm.loop import play
 from superarm.navigation import RoadNetwork
 from superarm.navigation.model import EnergyModel
+from superarm.protocols import FeasibleSet
+
+S = TypeVar("S", bound=FeasibleSet)
 
 MODELS_KEPT = 2
 """Priors a worker keeps: each may hold a factor of n x n for drawing truths (288 MB)."""
@@ -27,7 +29,7 @@ class Record:
     """What a run leaves.
 
     Attributes:
-        columns: one array of length T per column of `superarm.experiments.store.STEPS`.
+        columns: one array of length T per quantity of `superarm.experiments.columns`.
         visits: how often every edge was driven, shape (n,).
         share_negative: on how many edges the true cost is negative.
         wall_s: wall time of the whole run, making the world included.
@@ -50,76 +52,69 @@ def execute(spec: RunSpec, network: RoadNetwork | None) -> Record:
         import_torch().set_num_threads(1)  # before the clock starts
     begin, begin_cpu = time.perf_counter(), time.process_time()
     with threadpool_limits(1):  # the products are small, and other runs use the other cores
-        model = None
-        if network is not None:
+        if network is None:
+            points = point_setting(spec)
+            negative, (columns, visits) = points.share_negative, _played(spec, points)
+        else:
             model = _model(spec, network)
             model.graph_kernel.forget()  # times must not depend on what was run before
-        setting = make_setting(spec, model)
-        columns, visits = _played(spec, setting)
+            roads = road_setting(spec, model)
+            negative, (columns, visits) = roads.share_negative, _played(spec, roads)
     return Record(
         columns,
         visits,
-        setting.share_negative,
+        negative,
         time.perf_counter() - begin,
         time.process_time() - begin_cpu,
     )
 
 
-def _played(spec: RunSpec, setting: Setting) -> tuple[dict[str, Vector], Rows]:
-    times: list[float] = []
-    optimum = _Optimum(setting)
+def _played(spec: RunSpec, setting: Setting[S]) -> tuple[dict[str, Vector], Rows]:
     visits = np.zeros(setting.n_arms, dtype=np.int64)
     rows = []
-    rounds = play(
+    best_raw = _Remembered(setting)
+    rounds = run(
         setting.world,
-        Timed(setting.agent, times, time.thread_time),
+        setting.agent,
+        setting.oracle,
         spec.horizon,
-        world=spec.stream("world"),
+        outside=spec.stream("world"),
         mind=spec.stream("mind"),
+        clock=time.thread_time,
     )
-    for step, _ in rounds:
+    for scored in rounds:
+        step = scored.step
         visits[step.ids] += 1
-        best, most, best_raw = optimum.of(step.round)
-        played = step.round.arms.take(step.super_arm)
-        regret = most - float(setting.world.expected_rewards(played).sum())
+        length = 0.0 if setting.lengths_m is None else float(setting.lengths_m[step.ids].sum())
         rows.append(
             (
                 step.t,
-                0.0 if np.array_equal(best, step.super_arm) else regret,
+                scored.regret,
                 setting.raw(step.round, step.super_arm),
-                best_raw,
+                best_raw.of(step.round, scored.best),
                 step.super_arm.size,
-                float(setting.lengths_m[step.ids].sum()),
+                length,
                 int((visits > 0).sum()),
+                1e3 * scored.seconds,
             )
         )
-    table = np.array(rows, dtype=np.float64).T
-    names = ("t", "regret_wh", "energy_wh", "best_energy_wh", "path_edges", "path_m")
-    columns = dict(zip((*names, "distinct_edges"), table, strict=True))
-    columns["cumulative_regret_wh"] = np.cumsum(columns["regret_wh"])
-    columns["ms"] = 1e3 * np.array(times)
-    return columns, visits
+    names = ("t", "regret", "raw", "best_raw", "size", "length", "distinct", "ms")
+    columns = dict(zip(names, np.array(rows, dtype=np.float64).T, strict=True))
+    return columns | {"cumulative_regret": np.cumsum(columns["regret"])}, visits
 
 
-class _Optimum:
-    """The best super arm of a round, found anew only where the round offers something new."""
+class _Remembered(Generic[S]):
+    """What the best super arm is worth, computed anew only where it is another one."""
 
-    def __init__(self, setting: Setting) -> None:
-        self._setting = setting
-        self._offered: tuple[Arms, object] | None = None
-        self._found: tuple[Rows, float, float] = (np.empty(0, dtype=np.intp), 0.0, 0.0)
+    def __init__(self, setting: Setting[S]) -> None:
+        self._raw = setting.raw
+        self._known: tuple[SuperArm, float] | None = None
 
-    def of(self, available: Round[Any]) -> tuple[Rows, float, float]:
-        """Return the super arm, its expected reward and its raw energy."""
-        known = self._offered
-        offered = (available.arms, available.feasible)
-        if known is None or known[0] is not offered[0] or known[1] is not offered[1]:
-            expected = self._setting.world.expected_rewards(available.arms)
-            best = self._setting.oracle.select(available.feasible, expected)
-            raw = self._setting.raw(available, best)
-            self._found = best, float(expected[best].sum()), raw
-            self._offered = offered
-        return self._found
+    def of(self, available: Round[S], best: SuperArm) -> float:
+        """Return its raw worth."""
+        if self._known is None or self._known[0] is not best:
+            self._known = best, self._raw(available, best)
+        return self._known[1]
 
 
 def _model(spec: RunSpec, network: RoadNetwork) -> EnergyModel:

@@ -11,26 +11,25 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from superarm.arrays import Rows
+from superarm.arrays import Rows, Vector
 from superarm.errors import DataError
+from superarm.evaluation.figures import COLOURS, line_styles, plot_regret, tidy
+from superarm.evaluation.regret import BayesianRegret, bayesian_regret
 from superarm.experiments.build import width_of
 from superarm.experiments.config import POINTS, RANDOM_ROUTE
-from superarm.experiments.study import Cell, Study
-from superarm.figures import COLOURS, line_styles, plot_regret, tidy
+from superarm.experiments.study import RANDOM, REGRET, Cell, Study
 from superarm.gaussian import rectified_mean
 from superarm.navigation import RoadNetwork
 from superarm.navigation.energy import Efficiency
 from superarm.navigation.maps import draw_maps, exploration_panel, height_panel
 from superarm.navigation.model import EnergyModel
 from superarm.oracles import Dijkstra, Paths
-from superarm.regret import BayesianRegret, bayesian_regret
 
 Drawn = dict[str, bytes]
 """Pictures (PNG) by file name without ending."""
 
 _COLUMNS = 3
 _MOST_INSIDE = 9  # more methods are explained beside the panels
-_FAR_APART = 50  # regrets that differ by more are drawn on a logarithmic scale
 
 
 def draw_figures(study: Study, folder: Path) -> Drawn:
@@ -41,8 +40,10 @@ def draw_figures(study: Study, folder: Path) -> Drawn:
         if name != "networks" and not study.cells:
             msg = f"{study.store.folder}: no run is finished yet; run the experiment first"
             raise DataError(msg)
-        for label, picture in _KINDS[name](study, folder):
-            drawn[label] = picture
+        found = dict(_KINDS[name](study, folder))
+        if not found:
+            study.notes.append(f"figure {name}: nothing in this study can be shown by it")
+        drawn |= found
     return drawn
 
 
@@ -57,9 +58,6 @@ def _regret(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
             shown = {cell.method: _regret_of(study, cell) for cell in _at(cells, place)}
             repeats |= {regret.repeats for regret in shown.values()}
             plot_regret(axes, shown, styles)
-            ends = [regret.mean[-1] for regret in shown.values() if regret.mean[-1] > 0]
-            if ends and max(ends) > _FAR_APART * min(ends):
-                axes.set(yscale="log", ylim=(min(ends) / 10, None))
             axes.set(title=_title(place), xlabel="round t", ylabel=_regret_label(place))
         _legend(panels)
         _caption(figure, f"{_world_title(study, world)}mean ± 1 standard error", repeats)
@@ -87,7 +85,7 @@ def _beta(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
             values = [width(int(t)) ** 2 for t in rounds]
             colour, style = styles[name]
             axes.plot(rounds, values, linestyle=style, color=colour, label=name, linewidth=1.8)
-        title = f"{network.capitalize()}, {n_arms:,} edges"
+        title = f"{network.capitalize()}, {n_arms:,} {'arms' if network == POINTS else 'edges'}"
         axes.set(title=title, xlabel="round t", ylabel=r"$\beta_t$", ylim=(0, None))
         tidy(axes)
     _legend(panels)
@@ -97,9 +95,8 @@ def _beta(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
 def _lengthscale(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
     """Regret over time for every lengthscale, and final regret against the lengthscale."""
     groups: dict[tuple[str, str], list[Cell]] = {}
-    for cell in study.cells:
-        if not cell.is_random:
-            groups.setdefault((cell.truth, cell.traffic), []).append(cell)
+    for cell in study.shown:
+        groups.setdefault((cell.truth, cell.traffic), []).append(cell)
     for (truth, traffic), cells in groups.items():
         last = "" if len(groups) == 1 else f"-{truth}-{traffic}"
         places = _places(cells)
@@ -116,12 +113,12 @@ def _lengthscale(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
                 repeats |= _plot_scales(study, mine, grid[row, column], panels[column])
                 grid[row, column].set_title(f"{_title(place)}: {method}", fontsize=10)
             panels[column].set(title=_title(place), xlabel="lengthscale ℓ", yscale="log")
-            panels[column].set_ylabel("final regret (Wh)")
+            panels[column].set_ylabel(f"final {_regret_label(place).removeprefix('cumulative ')}")
             tidy(panels[column])
         _legend(list(grid.flat))
         _legend(panels)
         figure.supxlabel("round t")
-        figure.supylabel("cumulative regret (Wh)")
+        figure.supylabel(" / ".join(dict.fromkeys(map(_regret_label, places))))
         _caption(figure, "mean", repeats)
         _caption(final, "regret after the last round, ± 1 standard error", repeats)
         yield f"lengthscale-curves{last}", _save(figure, folder / f"lengthscale-curves{last}")
@@ -155,8 +152,7 @@ def _exploration(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
         for place in _places(cells):
             network = study.store.read_network(place[0])
             visits = {
-                cell.method: study.cells[cell][min(study.cells[cell])].visits(network.n_edges)
-                for cell in _at(cells, place)
+                cell.method: _visits(study, cell, network.n_edges) for cell in _at(cells, place)
             }
             most = max(float(counts.max()) for counts in visits.values())
             panels = [
@@ -168,6 +164,16 @@ def _exploration(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
             name = f"exploration-{place[0]}-{place[1]}{_world_name(study, world)}"
             draw_maps(network, panels, folder / f"{name}.pdf", columns=3)
             yield name, draw_maps(network, panels, folder / f"{name}.png", columns=3)
+
+
+def _visits(study: Study, cell: Cell, n_edges: int) -> Vector:
+    """Return how often edges were driven in the first world, on all random routes together."""
+    first: dict[Cell, int] = {}
+    for where, repeat in study.shown[cell]:
+        first[where] = min(repeat, first.get(where, repeat))
+    runs = [study.cells[where][repeat] for where, repeat in first.items()]
+    visits: Vector = np.sum([run.visits(n_edges) for run in runs], axis=0)
+    return visits
 
 
 def _networks(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
@@ -233,11 +239,19 @@ def _energy(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
                     axes.plot(*dots.T, ".", color=colour, label=label, markersize=5, alpha=0.7)
             line = axes.get_xlim()
             axes.plot(line, line, color="#5b6472", linewidth=0.8)
+            for x, y, who in ((0.97, 0.05, other), (0.03, 0.93, first)):
+                side = "right" if x > 0.5 else "left"  # noqa: PLR2004 - which half
+                axes.text(
+                    x, y, f"{who}\nuses less", transform=axes.transAxes, ha=side, fontsize=8,
+                    va="bottom" if y < 0.5 else "top", color="#5b6472",  # noqa: PLR2004
+                )  # fmt: skip
             axes.set(title=f"{network.capitalize()}, truth: {truth}")
             axes.set(xlabel=f"{first} (Wh per trip)", ylabel=f"{other} (Wh per trip)")
             tidy(axes)
         _legend(panels)
-        figure.suptitle("Raw energy per trip, regeneration included; dots below the line: less")
+        figure.suptitle(
+            f"Raw energy per trip, regeneration included; below the line {other} uses less"
+        )
         yield f"energy-{other}", _save(figure, folder / f"energy-{other}")
 
 
@@ -281,18 +295,17 @@ def _n_arms(study: Study, network: str) -> int:
 
 def _regret_of(study: Study, cell: Cell) -> BayesianRegret:
     """Return mean and standard error; a single run has no error, and no band."""
-    curves = study.column(cell, "cumulative_regret_wh")
+    curves = study.column(cell, REGRET)
     if curves.shape[0] == 1:
         return BayesianRegret(curves[0], np.zeros(curves.shape[1]), 1)
     return bayesian_regret(curves)
 
 
 def _by_world(study: Study) -> dict[tuple[str, float, str], list[Cell]]:
-    """Return the cells of named routes by truth, lengthscale and traffic."""
+    """Return the shown cells by truth, lengthscale and traffic."""
     found: dict[tuple[str, float, str], list[Cell]] = {}
-    for cell in study.cells:
-        if not cell.is_random:
-            found.setdefault(cell.world, []).append(cell)
+    for cell in study.shown:
+        found.setdefault(cell.world, []).append(cell)
     return found
 
 
@@ -341,7 +354,9 @@ def _legend(panels: Sequence[Axes]) -> None:
 
 
 def _title(place: tuple[str, str]) -> str:
-    return "Points" if place[0] == POINTS else f"{place[0].capitalize()} {place[1]}"
+    if place[0] == POINTS:
+        return "Points"
+    return f"{place[0].capitalize()} {'random routes' if place[1] == RANDOM else place[1]}"
 
 
 def _regret_label(place: tuple[str, str]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from superarm.files import write_atomically
+from superarm.saving.files import write_atomically
 
 
 def write_columns(path: Path, columns: Mapping[str, Any]) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from superarm.comparison import stream
 from superarm.errors import DataError
-from superarm.experiments.config import Place
+from superarm.evaluation.comparison import stream
+from superarm.experiments.config import STUDIES, StudyPlace
 from superarm.experiments.plan import random_names
 from superarm.navigation import RoadNetwork, generate_city, read_sumo
-from superarm.navigation.demo import crossing_routes
-from superarm.navigation.fetch import PUBLISHED, cache_folder
+from superarm.navigation.formats.fetch import PUBLISHED, cache_folder
+from superarm.navigation.routes import crossing_routes
 
 
 def data_folders(named: Path | None) -> list[Path]:
@@ -22,10 +22,10 @@ def data_folders(named: Path | None) -> list[Path]:
         return [named]
     if given := os.environ.get("SUPERARM_DATA"):
         return [Path(given)]
-    return [Path("networks"), Path("..") / "shared" / "networks", cache_folder()]
+    return [Path("networks"), cache_folder()]
 
 
-def open_place(place: Place, beside: Path, folders: list[Path]) -> RoadNetwork:
+def open_place(place: StudyPlace, beside: Path, folders: list[Path]) -> RoadNetwork:
     """Return the network of a place, its largest component.
 
     Args:
@@ -67,7 +67,7 @@ def _find(name: str, folders: list[Path]) -> Path:
 
 
 def routes_of(
-    place: Place, network: RoadNetwork, seed: int, folders: list[Path]
+    place: StudyPlace, network: RoadNetwork, seed: int, folders: list[Path]
 ) -> dict[str, tuple[str, str]]:
     """Return start and goal of every route of a place, by name."""
     if isinstance(place.routes, dict):
@@ -88,7 +88,7 @@ def routes_of(
     return routes
 
 
-def _named(place: Place, known: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
+def _named(place: StudyPlace, known: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
     unknown = [name for name in place.routes if name not in known]
     if unknown:
         msg = (
@@ -99,16 +99,15 @@ def _named(place: Place, known: Mapping[str, tuple[str, str]]) -> dict[str, tupl
     return {name: known[name] for name in place.routes}
 
 
-def _known_routes(place: Place, folders: list[Path]) -> dict[str, tuple[str, str]]:
-    for folder in folders:
+def _known_routes(place: StudyPlace, folders: list[Path]) -> dict[str, tuple[str, str]]:
+    for folder in [*folders, STUDIES]:  # the user's own routes before the paper's
         file = folder / "routes.toml"
         if file.is_file() and (found := _routes_in(file, place.network)):
             return found
     looked = ", ".join(str(folder) for folder in folders)
     msg = (
-        f"the routes of {place.network} are missing: no routes.toml in {looked}. Name the folder "
-        "that has it with --data or SUPERARM_DATA, or give start and goal edges in the "
-        "experiment's file: routes = { A = [start, goal] }"
+        f"no routes of {place.network} are known, nor is there a routes.toml in {looked}; give "
+        "start and goal edges in the experiment's file: routes = { A = [start, goal] }"
     )
     raise DataError(msg)
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from superarm.comparison import stream
 from superarm.errors import DataError
+from superarm.evaluation.comparison import stream
 from superarm.experiments.config import (
     Experiment,
     MethodSettings,

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
+from superarm.arrays import Vector
+from superarm.evaluation.pages import document, image, table
+from superarm.experiments.config import POINTS
 from superarm.experiments.figures import draw_figures
-from superarm.experiments.study import Cell, Study
-from superarm.files import write_atomically
-from superarm.pages import document, image, table
+from superarm.experiments.study import REGRET, Cell, Study
+from superarm.saving.files import write_atomically
 
 
 def write_report(study: Study, folder: Path) -> Path:
@@ -32,35 +34,50 @@ def write_report(study: Study, folder: Path) -> Path:
 def _head(study: Study) -> str:
     experiment = study.experiment
     done = sum(len(repeats) for repeats in study.cells.values())
+    kinds = {place.points is not None for place in experiment.places}
+    meaning = []
+    if False in kinds:
+        meaning.append(
+            "On roads regret is what the trips cost above the best route, in expected rectified "
+            "cost; random routes are shown together, one world per route."
+        )
+    if True in kinds:
+        meaning.append(
+            "Of points regret is the expected reward that the best choice would have brought more."
+        )
     return f"""
 <h1>{html.escape(experiment.title or experiment.name)}</h1>
 <p class="lead">Experiment “{html.escape(experiment.name)}”: {len(experiment.methods)} methods,
 horizon {experiment.horizon}, {done} finished runs. All methods of a repeat meet the same world:
-truth, noise and closures. Regret is what the trips cost above the best route, in expected
-rectified cost.</p>"""
+truth, noise and what is on offer. {" ".join(meaning)}</p>"""
 
 
 def _final(study: Study) -> str:
-    heads = ("route", "world", "method", "worlds", "final regret (Wh)", "± s.e.", "raw Wh per trip",
-             "edges driven")  # fmt: skip
-    rows = []
-    for cell, repeats in study.cells.items():
-        if cell.is_random:
-            continue
-        final = study.final(cell)
-        rows.append(
-            (
-                cell.place,
-                f"{cell.truth}, ℓ = {cell.lengthscale:g}, {cell.traffic}",
-                cell.method,
-                str(len(repeats)),
-                f"{final.mean():,.0f}",
-                _error(final),
-                f"{study.column(cell, 'energy_wh').mean():,.1f}",
-                f"{study.final(cell, 'distinct_edges').mean():,.0f}",
-            )
-        )
-    return f"<section><h2>Final regret</h2>{table(heads, rows)}</section>"
+    parts = []
+    for points, heads in (
+        (False, ("final regret (Wh)", "± s.e.", "raw Wh per trip", "edges driven")),
+        (True, ("final regret", "± s.e.", "reward per round", "arms played")),
+    ):
+        rows = [
+            _final_row(study, cell) for cell in study.shown if (cell.network == POINTS) == points
+        ]
+        if rows:
+            parts.append(table(("where", "world", "method", "worlds", *heads), rows))
+    return f"<section><h2>Final regret</h2>{''.join(parts)}</section>"
+
+
+def _final_row(study: Study, cell: Cell) -> tuple[str, ...]:
+    final = study.final(cell)
+    return (
+        cell.place,
+        f"{cell.truth}, ℓ = {cell.lengthscale:g}, {cell.traffic}",
+        cell.method,
+        str(final.size),
+        f"{final.mean():,.1f}" if cell.network == POINTS else f"{final.mean():,.0f}",
+        _error(final, 1 if cell.network == POINTS else 0),
+        f"{study.column(cell, 'raw').mean():,.1f}",
+        f"{study.final(cell, 'distinct').mean():,.0f}",
+    )
 
 
 def _pairs(study: Study) -> str:
@@ -71,15 +88,16 @@ def _pairs(study: Study) -> str:
         methods = [m for m, s in study.experiment.methods.items() if s.rectify == kind]
         best = _best(study, methods)
         rows += [
-            _pair_row(study, method, best, "cumulative_regret_wh", average=False)
+            _pair_row(study, method, best, REGRET, average=False)
             for method in methods
             if best is not None and method != best
         ]
-    heads = ("difference", "mean (Wh)", "± s.e.", "worlds", "first one lower in")
+    unit = "" if all(place.points for place in study.experiment.places) else " (Wh)"
+    heads = ("difference", f"mean{unit}", "± s.e.", "worlds", "first one lower in")
     text = f"<h2>Paired differences of final regret</h2>{table(heads, filter(None, rows))}"
     if len(kinds) > 1:  # regret is not comparable between kinds, energy is
         first, *others = study.experiment.methods
-        raw = [_pair_row(study, other, first, "energy_wh", average=True) for other in others]
+        raw = [_pair_row(study, other, first, "raw", average=True) for other in others]
         text += f"<h2>Raw energy per trip</h2>{table(heads, filter(None, raw))}"
     return (
         f"<section>{text}<p class='note'>All routes; where worlds differ in lengthscale, truth or "
@@ -148,7 +166,7 @@ def _spoken(name: str) -> str:
     return name.replace("-", " ").capitalize()
 
 
-def _error(values: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> str:
+def _error(values: Vector, digits: int) -> str:
     if values.size < 2:  # noqa: PLR2004 - a spread needs two
         return "–"
-    return f"{values.std(ddof=1) / np.sqrt(values.size):,.0f}"
+    return f"{values.std(ddof=1) / np.sqrt(values.size):,.{digits}f}"

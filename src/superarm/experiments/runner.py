@@ -2,10 +2,10 @@
 
 import errno
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from superarm.errors import DataError, SuperarmError
 from superarm.experiments.build import require_parts
@@ -13,16 +13,16 @@ from superarm.experiments.config import POINT_ROUTE, Experiment
 from superarm.experiments.engines import Engine, Failure, ThisProcess
 from superarm.experiments.places import data_folders, open_place, routes_of
 from superarm.experiments.plan import RunSpec, expand, network_name
-from superarm.experiments.store import Store
+from superarm.experiments.store import OtherFormatError, RunStore
 from superarm.navigation import RoadNetwork
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class RunPlan:
     """An experiment made ready: its networks, its runs, and which of them are still to do."""
 
     experiment: Experiment
-    store: Store
+    store: RunStore
     networks: dict[str, RoadNetwork | None]
     runs: list[RunSpec]
     todo: list[RunSpec]
@@ -46,7 +46,7 @@ def prepare(  # noqa: PLR0913 - what a user may choose
     data: Path | None = None,
     replace: bool = False,
     reuse: Sequence[Path] = (),
-) -> Plan:
+) -> RunPlan:
     """Check everything that can be checked before the first run.
 
     Args:
@@ -59,12 +59,12 @@ def prepare(  # noqa: PLR0913 - what a user may choose
     """
     require_parts(experiment)
     networks, routes, runs = _expanded(experiment, beside, data)
-    others = [Store(folder) for folder in reuse]
+    others = [RunStore(folder) for folder in reuse]
     for other in others:
         if not (other.folder / "runs").is_dir():
             msg = f"--reuse {other.folder}: there are no runs of an experiment"
             raise DataError(msg)
-    store = Store(output)
+    store = RunStore(output)
     states = {spec.key: _state(store, spec) for spec in runs}
     different = [state for state in states.values() if isinstance(state, Different)]
     if different and not replace:
@@ -85,10 +85,10 @@ def prepare(  # noqa: PLR0913 - what a user may choose
         store.write_network(network_name(name), network)
         store.write_routes(network_name(name), routes[name])
     left = [spec for spec in todo if spec.key not in copied]
-    return Plan(experiment, store, networks, runs, left, notes)
+    return RunPlan(experiment, store, networks, runs, left, notes)
 
 
-def _make_room(store: Store, spec: RunSpec, state: "State", notes: list[str]) -> None:
+def _make_room(store: RunStore, spec: RunSpec, state: "RunState", notes: list[str]) -> None:
     """Move a stored run away that cannot be kept."""
     if isinstance(state, Different):
         notes.append(f"{spec.key} had {state.what}; {store.set_aside(spec, 'replaced')}")
@@ -147,31 +147,42 @@ class Damaged:
     what: str
 
 
-State: TypeAlias = Literal["finished", "missing"] | Different | Damaged
+RunState: TypeAlias = Literal["finished", "missing"] | Different | Damaged
 
 
-def _state(store: Store, spec: RunSpec) -> State:
+def _state(store: RunStore, spec: RunSpec) -> RunState:
     """Look at a stored run without changing anything."""
     try:
         stored = store.read(spec)
+    except OtherFormatError:
+        raise  # nothing is wrong with it: it is not ours to set aside
     except DataError as error:
         return Damaged(str(error))
     if stored is None:
         return "missing"
-    before, now = stored.spec.model_dump(), spec.model_dump()
-    for key in before:
-        if before[key] != now[key]:
-            what = f"{key} = {before[key]!r} where now {now[key]!r} is asked for"
-            told = (
-                f"{store.path(spec)} was run with {what}; choose another --output, rename the "
-                "method, or pass --replace to set such runs aside and run them again"
-            )
-            return Different(what, told)
+    changes = list(_changes(stored.spec.model_dump(), spec.model_dump()))
+    if changes:
+        what = "; ".join(changes)
+        told = (
+            f"{store.path(spec)} was run with {what}; choose another --output, rename the "
+            "method, or pass --replace to set such runs aside and run them again"
+        )
+        return Different(what, told)
     return "finished"
 
 
+def _changes(before: Mapping[str, Any], now: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """Yield what differs between two settings, key by key."""
+    for key in before:
+        old, new = before[key], now.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            yield from _changes(old, new, f"{path}{key}.")
+        elif old != new:
+            yield f"{path}{key} = {old!r} where now {new!r} is asked for"
+
+
 @dataclass(frozen=True)
-class Progress:
+class MethodProgress:
     """How far one method of an experiment is; nothing is known of times before a first run."""
 
     method: str
@@ -189,10 +200,10 @@ def progress_of(
     *,
     beside: Path | None = None,
     data: Path | None = None,
-) -> list[Progress]:
+) -> list[MethodProgress]:
     """Look at the stored runs of an experiment without changing anything."""
     _, _, runs = _expanded(experiment, beside, data)
-    store = Store(output)
+    store = RunStore(output)
     found = []
     for method in experiment.methods:
         mine = [spec for spec in runs if spec.method == method]
@@ -208,12 +219,12 @@ def progress_of(
         left = len(mine) - len(times)
         spent = sum(times) / len(times) * left if times else (None if left else 0.0)
         missing = left - failed - damaged - different
-        found.append(Progress(method, len(times), missing, failed, damaged, different, spent))
+        found.append(MethodProgress(method, len(times), missing, failed, damaged, different, spent))
     return found
 
 
 def run_plan(
-    plan: Plan, engine: Engine, on_run: Callable[[RunSpec, bool], None] | None = None
+    plan: RunPlan, engine: Engine, on_run: Callable[[RunSpec, bool], None] | None = None
 ) -> Tally:
     """Run what is left of a plan; every run is stored as soon as it finishes.
 

@@ -22,30 +22,15 @@ from typing import Any
 import numpy as np
 
 from superarm.errors import DataError
+from superarm.experiments.columns import named
 from superarm.experiments.config import Experiment
 from superarm.experiments.execution import Record
 from superarm.experiments.parquet import read_columns, write_columns
 from superarm.experiments.plan import RunSpec
-from superarm.files import sync_folder, write_atomically
 from superarm.navigation import RoadNetwork
+from superarm.saving.files import sync_folder, write_atomically
 
-FORMAT = 1
-STEPS: Mapping[str, str] = {
-    "t": "int32",
-    "regret_wh": "float64",
-    "cumulative_regret_wh": "float64",
-    "energy_wh": "float64",
-    "best_energy_wh": "float64",
-    "path_edges": "int32",
-    "path_m": "float64",
-    "distinct_edges": "int32",
-    "ms": "float64",
-}
-"""The columns of ``steps.parquet``, one row per round.
-
-Regret is in expected rectified cost; energies are raw, of the route driven and of the route that
-is best in expected rectified cost; ms is the CPU time of the agent (decide and learn). Where points
-are chosen there is no energy: then regret is in units of reward, and energy is minus the reward."""
+FORMAT = 2
 
 _HOST = re.sub(r"[^A-Za-z0-9.-]", "-", platform.node()) or "host"
 _LIBRARIES = ("superarm", "numpy", "scipy", "numba", "pyarrow", "torch")
@@ -67,15 +52,19 @@ class StoredRun:
         """Return the columns of all rounds."""
         return read_columns(self.folder / "steps.parquet")
 
-    def visits(self, n_edges: int) -> Any:  # noqa: ANN401 - an array of counts
-        """Return how often every edge was driven, shape (n,)."""
+    def visits(self, n_arms: int) -> Any:  # noqa: ANN401 - an array of counts
+        """Return how often every arm was played (every edge driven), shape (n,)."""
         table = read_columns(self.folder / "visits.parquet")
-        counts = np.zeros(n_edges)
+        counts = np.zeros(n_arms)
         counts[table["position"]] = table["visits"]
         return counts
 
 
-class Store:
+class OtherFormatError(DataError):
+    """A stored run of another version of the format; it is whole, but cannot be read here."""
+
+
+class RunStore:
     """The folder of one experiment."""
 
     def __init__(self, folder: str | Path) -> None:
@@ -200,13 +189,12 @@ class Store:
     def _fill(
         self, folder: Path, spec: RunSpec, record: Record, network: RoadNetwork | None
     ) -> None:
-        steps = {
-            name: np.asarray(record.columns[name]).astype(kind) for name, kind in STEPS.items()
-        }
-        write_columns(folder / "steps.parquet", steps)
+        write_columns(folder / "steps.parquet", named(spec, record.columns))
         driven = np.flatnonzero(record.visits)
         visits = {
-            "edge": [str(i) for i in (driven if network is None else network.edge_ids[driven])],
+            "arm" if network is None else "edge": [
+                str(i) for i in (driven if network is None else network.edge_ids[driven])
+            ],
             "position": driven.astype(np.int32),
             "visits": record.visits[driven].astype(np.int32),
         }
@@ -230,7 +218,7 @@ class Store:
         folder = self.path(spec)
         return read_run(folder) if folder.exists() else None
 
-    def copy(self, spec: RunSpec, other: "Store") -> bool:
+    def copy(self, spec: RunSpec, other: "RunStore") -> bool:
         """Copy the very same run from another experiment, if that has it whole."""
         try:
             stored = other.read(spec)
@@ -280,9 +268,13 @@ def read_run(folder: Path) -> StoredRun:
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         sums = {name: _checksum(folder / f"{name}.parquet") for name in ("steps", "visits")}
-        if manifest["format"] > FORMAT:
-            msg = f"{folder} was written by a newer superarm (format {manifest['format']})"
-            raise DataError(msg)
+        if manifest["format"] != FORMAT:
+            other = "a newer" if manifest["format"] > FORMAT else "an older"
+            msg = (
+                f"{folder} was written by {other} superarm (format {manifest['format']}, this one "
+                f"reads {FORMAT}); choose another --output and run again"
+            )
+            raise OtherFormatError(msg)
         run = StoredRun(folder, manifest)
         run.spec  # noqa: B018 - raises if it cannot be read
         if manifest["sha256"] != sums:

@@ -1,5 +1,6 @@
 """A finished (or half finished) experiment, read back from its folder: curves, means, pairs."""
 
+import difflib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +12,17 @@ import numpy as np
 
 from superarm.arrays import Matrix, Vector
 from superarm.errors import DataError
-from superarm.experiments.config import RANDOM_ROUTE, Experiment
+from superarm.evaluation import bayesian_regret
+from superarm.evaluation.pages import table
+from superarm.experiments.columns import quantity_of
+from superarm.experiments.config import POINTS, RANDOM_ROUTE, Experiment
 from superarm.experiments.parquet import write_columns
-from superarm.experiments.store import Store, StoredRun, read_run
-from superarm.regret import bayesian_regret
+from superarm.experiments.store import RunStore, StoredRun, read_run
+
+REGRET = "cumulative_regret"
+
+RANDOM = "random"
+"""What stands for all random routes of a network together, in figures and tables."""
 
 
 class Cell(NamedTuple):
@@ -30,7 +38,10 @@ class Cell(NamedTuple):
     @property
     def place(self) -> str:
         """Network and route as a title."""
-        return f"{self.network.capitalize()} {self.route}"
+        if self.network == POINTS:
+            return "Points"
+        route = "random routes" if self.route == RANDOM else self.route
+        return f"{self.network.capitalize()} {route}"
 
     @property
     def world(self) -> tuple[str, float, str]:
@@ -73,7 +84,7 @@ class Study:
 
     def __init__(self, folder: str | Path) -> None:
         """Read all manifests; damaged runs are left out and named in `notes`."""
-        self.store = Store(folder)
+        self.store = RunStore(folder)
         self.experiment: Experiment = self.store.read_experiment()
         self.notes: list[str] = []
         self.runs: list[StoredRun] = []
@@ -114,6 +125,18 @@ class Study:
         return {cell: found[cell] for cell in sorted(found, key=rank)}
 
     @cached_property
+    def shown(self) -> dict[Cell, list[tuple[Cell, int]]]:
+        """What figures and tables show: a cell, and the runs behind it by cell and repeat.
+
+        Every named route is one; the random routes of a network are one together.
+        """
+        found: dict[Cell, list[tuple[Cell, int]]] = defaultdict(list)
+        for cell, repeats in self.cells.items():
+            where = cell._replace(route=RANDOM) if cell.is_random else cell
+            found[where] += [(cell, repeat) for repeat in sorted(repeats)]
+        return dict(found)
+
+    @cached_property
     def _steps(self) -> dict[tuple[Cell, int], dict[str, Any]]:
         return {
             (cell, repeat): run.steps()
@@ -126,22 +149,33 @@ class Study:
         return self._steps[cell, repeat]
 
     def column(self, cell: Cell, name: str) -> Matrix:
-        """Return a column of all repeats of a cell, shape (repeats, T)."""
-        return np.array(
-            [self._steps[cell, repeat][name] for repeat in sorted(self.cells[cell])],
-            dtype=np.float64,
-        )
+        """Return a quantity or column of all runs of a shown cell, shape (runs, T)."""
+        runs = self.shown.get(cell) or [(cell, repeat) for repeat in sorted(self.cells[cell])]
+        return np.array([self._value(*run, name) for run in runs], dtype=np.float64)
 
-    def final(self, cell: Cell, name: str = "cumulative_regret_wh") -> Vector:
-        """Return the last value of a column, one per repeat."""
+    def final(self, cell: Cell, name: str = REGRET) -> Vector:
+        """Return the last value of a column, one per run."""
         return self.column(cell, name)[:, -1]
+
+    def unit(self, cell: Cell) -> str:
+        """Return the unit of regret and raw values as part of a label, with its brackets."""
+        return "" if cell.network == POINTS else " (Wh)"
+
+    def _value(self, cell: Cell, repeat: int, name: str) -> Vector:
+        column = quantity_of(self.cells[cell][repeat].spec, name)
+        if column is None:
+            known = sorted(self._steps[cell, repeat])
+            msg = f"there is no column {name!r}; {cell.place} has {', '.join(known)}"
+            raise ValueError(msg)
+        values: Vector = self._steps[cell, repeat][column]
+        return values
 
     def paired(
         self,
         first: str,
         second: str,
         *,
-        name: str = "cumulative_regret_wh",
+        name: str = REGRET,
         where: Mapping[str, object] | None = None,
         average: bool = False,
     ) -> Difference:
@@ -158,6 +192,7 @@ class Study:
             average: whether to take the mean over rounds instead of the last value.
         """
         self._require_comparable(first, second, name)
+        self._require_keys(where or {})
         found: dict[tuple[str, str, int], list[float]] = defaultdict(list)
         for cell, values in self._pairs(first, second, name, average).items():
             if all(getattr(cell, key) == value for key, value in (where or {}).items()):
@@ -169,27 +204,39 @@ class Study:
         return Difference.of([float(np.mean(values)) for values in found.values()])
 
     def paired_by_cell(
-        self, first: str, second: str, *, name: str = "cumulative_regret_wh", average: bool = False
+        self, first: str, second: str, *, name: str = REGRET, average: bool = False
     ) -> dict[str, Difference]:
         """Compare two methods per route and kind of world, and over all of them."""
         overall = self.paired(first, second, name=name, average=average)
-        found = {
-            f"{cell.place}, {cell.truth}, ℓ = {cell.lengthscale:g}, {cell.traffic}": values
-            for cell, values in self._pairs(first, second, name, average).items()
-            if not cell.is_random
-        }
-        named = {where: Difference.of(list(values.values())) for where, values in found.items()}
-        return named | {"all": overall}
+        found: dict[str, list[float]] = defaultdict(list)
+        for cell, values in self._pairs(first, second, name, average).items():
+            shown = cell._replace(route=RANDOM) if cell.is_random else cell
+            where = f"{shown.place}, {cell.truth}, ℓ = {cell.lengthscale:g}, {cell.traffic}"
+            found[where] += values.values()
+        return {where: Difference.of(values) for where, values in found.items()} | {"all": overall}
 
     def _require_comparable(self, first: str, second: str, name: str) -> None:
         methods = self.experiment.methods
-        both = {methods[method].rectify for method in (first, second) if method in methods}
+        for method in (first, second):
+            if method not in methods:
+                near = difflib.get_close_matches(method, methods, n=1)
+                hint = f" (did you mean {near[0]}?)" if near else ""
+                msg = f"there is no method {method!r}{hint}; there are {', '.join(methods)}"
+                raise ValueError(msg)
+        both = {methods[method].rectify for method in (first, second)}
         if len(both) > 1 and "regret" in name:
             msg = (
                 f"the regrets of {first} and {second} are in different units, rectified energy and "
                 "rectified dissipation; compare energy_wh"
             )
             raise ValueError(msg)
+
+    @staticmethod
+    def _require_keys(where: Mapping[str, object]) -> None:
+        for key in where:
+            if key not in Cell._fields:
+                msg = f"cells have no {key!r}; they have {', '.join(Cell._fields)}"
+                raise ValueError(msg)
 
     def _pairs(
         self,
@@ -205,22 +252,56 @@ class Study:
             if cell.method != first or other not in self.cells:
                 continue
             for repeat in sorted(set(repeats) & set(self.cells[other])):
-                mine, theirs = (self.steps(c, repeat)[name] for c in (cell, other))
+                mine, theirs = (self._value(c, repeat, name) for c in (cell, other))
                 gap = mine.mean() - theirs.mean() if average else mine[-1] - theirs[-1]
                 found.setdefault(cell, {})[repeat] = float(gap)
         return found
 
     def summary(self) -> dict[str, Any]:
-        """Return mean and standard error per round of every cell, as columns of one table."""
-        parts = [
-            _summarised(self, cell)
-            for cell, repeats in self.cells.items()
-            if len(repeats) >= 2  # noqa: PLR2004 - a spread needs two
-        ]
+        """Return mean and standard error per round of every shown cell, as columns of one table."""
+        parts = [_summarised(self, cell) for cell, runs in self.shown.items() if len(runs) > 1]
         if not parts:
             msg = f"{self.store.folder} has no cell with two finished runs yet"
             raise DataError(msg)
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def finals(self) -> dict[str, Any]:
+        """Return one row per run: where it ended, and its means over rounds.
+
+        From these rows every mean, paired difference, error and count of a study follows.
+        """
+        rows = [
+            {
+                **cell._asdict(),
+                "repeat": repeat,
+                "rounds": int(self._value(cell, repeat, "t")[-1]),
+                "regret": float(self._value(cell, repeat, REGRET)[-1]),
+                "raw_mean": float(self._value(cell, repeat, "raw").mean()),
+                "best_raw_mean": float(self._value(cell, repeat, "best_raw").mean()),
+                "distinct": int(self._value(cell, repeat, "distinct")[-1]),
+                "ms_mean": float(self._value(cell, repeat, "ms").mean()),
+            }
+            for cell, repeats in self.cells.items()
+            for repeat in sorted(repeats)
+        ]
+        if not rows:
+            msg = f"{self.store.folder} has no finished run yet"
+            raise DataError(msg)
+        return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+    def __repr__(self) -> str:
+        """Return one line."""
+        methods = len(self.experiment.methods)
+        return f"Study({self.experiment.name!r}, {methods} methods, {len(self.runs)} finished runs)"
+
+    def _repr_html_(self) -> str:
+        heads = ("place", "world", "method", "runs", "final regret")
+        rows = [
+            (cell.place, f"{cell.truth}, ℓ = {cell.lengthscale:g}, {cell.traffic}", cell.method,
+             str(len(runs)), f"{self.final(cell).mean():,.4g}{self.unit(cell)}")
+            for cell, runs in self.shown.items()
+        ]  # fmt: skip
+        return table(heads, rows)
 
     @property
     def cpu_s(self) -> float:
@@ -230,23 +311,32 @@ class Study:
 
 def write_summary(study: Study, path: Path) -> None:
     """Write `Study.summary` to a Parquet file."""
-    columns = study.summary()
+    _write(study.summary(), path)
+
+
+def write_finals(study: Study, path: Path) -> None:
+    """Write `Study.finals` to a Parquet file."""
+    _write(study.finals(), path)
+
+
+def _write(columns: dict[str, Any], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     texts = {name: values.tolist() for name, values in columns.items() if values.dtype.kind == "U"}
     write_columns(path, columns | texts)
 
 
 def _summarised(study: Study, cell: Cell) -> dict[str, Any]:
-    regret = bayesian_regret(study.column(cell, "cumulative_regret_wh"))
+    regret = bayesian_regret(study.column(cell, REGRET))
     size = regret.mean.size
     return {
         **{name: np.full(size, value) for name, value in cell._asdict().items()},
+        "unit": np.full(size, "reward" if cell.network == POINTS else "Wh"),
         "t": np.arange(1, size + 1, dtype=np.int32),
         "repeats": np.full(size, regret.repeats, dtype=np.int16),
-        "regret_wh": regret.mean.astype(np.float32),
-        "regret_se_wh": regret.standard_error.astype(np.float32),
-        "energy_wh": study.column(cell, "energy_wh").mean(axis=0).astype(np.float32),
-        "distinct_edges": study.column(cell, "distinct_edges").mean(axis=0).astype(np.float32),
+        "regret": regret.mean.astype(np.float32),
+        "regret_se": regret.standard_error.astype(np.float32),
+        "raw": study.column(cell, "raw").mean(axis=0).astype(np.float32),
+        "distinct": study.column(cell, "distinct").mean(axis=0).astype(np.float32),
         "ms": np.median(study.column(cell, "ms"), axis=0).astype(np.float32),
     }
 

@@ -2,7 +2,7 @@
 
 from superarm.kernels.base import (
     EXACT_DRAW_LIMIT,
-    FEATURES,
+    RANDOM_FEATURES,
     Constant,
     Kernel,
     PerArm,
@@ -17,7 +17,7 @@ from superarm.kernels.stationary import RBF, Matern12, Matern32, Matern52, Stati
 
 __all__ = [
     "EXACT_DRAW_LIMIT",
-    "FEATURES",
+    "RANDOM_FEATURES",
     "RBF",
     "Constant",
     "GraphMatern",

@@ -2,12 +2,13 @@ r"""Kernels as prior covariances of arms: sums, products, constants and prior dr
 
 A kernel reads what it needs of the arms (their contexts, their ids). Prior draws are exact up to
 `EXACT_DRAW_LIMIT` arms (a Cholesky factor of the Gram matrix); beyond it they are sums of
-`FEATURES` random Fourier features, whose covariance is the kernel's own, with a joint law that
-approaches the Gaussian one at the rate 1/sqrt(FEATURES).
+`RANDOM_FEATURES` random Fourier features, whose covariance is the kernel's own, with a joint law
+that approaches the Gaussian one at the rate 1/sqrt(RANDOM_FEATURES).
 """
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +21,7 @@ from superarm.gaussian import cholesky_with_jitter
 EXACT_DRAW_LIMIT = 6000
 """Up to this many arms a prior draw factorises the Gram matrix (288 MB, about two seconds)."""
 
-FEATURES = 1024
+RANDOM_FEATURES = 1024
 """Pairs of random Fourier features (cosine and sine) in a draw beyond `EXACT_DRAW_LIMIT`."""
 
 MIXED_FEATURES = 128
@@ -154,12 +155,10 @@ class Product(Kernel):
         if isinstance(other, Sum):  # features of features would be slow
             parts = (Product(waves, other.left), Product(waves, other.right))
             return parts[0].draw_many(arms, rng) + parts[1].draw_many(arms, rng)
-        frequencies, variance = waves.frequencies(MIXED_FEATURES, arms.n_features, rng)
         total = np.zeros(len(arms))
-        for frequency in frequencies:
+        for frequency, cosine, sine in mixed_features(waves, other, arms, arms.n_features, rng):
             angle = arms.contexts @ frequency
-            total += np.cos(angle) * other.draw(arms, rng) + np.sin(angle) * other.draw(arms, rng)
-        total *= math.sqrt(variance / MIXED_FEATURES)
+            total += np.cos(angle) * cosine + np.sin(angle) * sine
         return total
 
     @property
@@ -174,6 +173,24 @@ class Product(Kernel):
         first, first_variance = self.left.frequencies(count, n_features, rng)
         second, second_variance = self.right.frequencies(count, n_features, rng)
         return first + second, first_variance * second_variance
+
+
+def mixed_features(
+    waves: Kernel, other: Kernel, arms: Arms, n_features: int, rng: np.random.Generator
+) -> Iterator[tuple[Vector, Vector, Vector]]:
+    r"""Yield the features of a draw from the product of a spectral kernel and another.
+
+    .. math::
+        f(e, x) = \sqrt{v/S} \sum_{s=1}^{S} g_s(e) \cos(\omega_s^T x) + h_s(e) \sin(\omega_s^T x)
+
+    with :math:`g_s, h_s` independent draws of the other kernel: given the frequencies it is
+    Gaussian, with the right variance everywhere and the right covariance at equal contexts. Each of
+    the S = `MIXED_FEATURES` items is a frequency and both draws at the arms, scaled.
+    """
+    frequencies, variance = waves.frequencies(MIXED_FEATURES, n_features, rng)
+    scale = math.sqrt(variance / MIXED_FEATURES)
+    for frequency in frequencies:
+        yield frequency, scale * other.draw(arms, rng), scale * other.draw(arms, rng)
 
 
 @dataclass(frozen=True)
@@ -261,7 +278,7 @@ class RandomFunction:
 
 
 def draw_function(
-    kernel: Kernel, n_features: int, rng: np.random.Generator, *, count: int = FEATURES
+    kernel: Kernel, n_features: int, rng: np.random.Generator, *, count: int = RANDOM_FEATURES
 ) -> RandomFunction:
     """Draw a function from the prior of a spectral kernel, to be evaluated at any context."""
     frequencies, variance = kernel.frequencies(count, n_features, rng)

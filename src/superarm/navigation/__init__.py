@@ -8,13 +8,12 @@ from superarm.navigation.energy import (
     potential_difference,
     potential_energy,
 )
-from superarm.navigation.fetch import fetch
+from superarm.navigation.formats import fetch, open_network, read_osm, read_sumo
 from superarm.navigation.methods import METHODS, navigator
 from superarm.navigation.model import EnergyModel
 from superarm.navigation.network import RoadNetwork
-from superarm.navigation.osm import read_osm
 from superarm.navigation.problem import NavigationProblem
-from superarm.navigation.sumo import read_sumo
+from superarm.navigation.routes import crossing_routes
 from superarm.navigation.traffic import Closures, Congestion
 
 __all__ = [
@@ -25,11 +24,13 @@ __all__ = [
     "NavigationProblem",
     "RoadNetwork",
     "Vehicle",
+    "crossing_routes",
     "deterministic_energy",
     "dissipation",
     "fetch",
     "generate_city",
     "navigator",
+    "open_network",
     "potential_difference",
     "potential_energy",
     "read_osm",

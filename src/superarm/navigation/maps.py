@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
@@ -109,7 +110,7 @@ def draw_maps(
 
 
 def segments_of(network: RoadNetwork) -> list[Matrix]:
-    """Return the points of every edge, moved a little to the right so that directions show."""
+    """Return the points of every edge."""
     return np.split(network.shape_xy_m, network.shape_start[1:-1])
 
 
@@ -133,6 +134,9 @@ def _draw(axis: Axes, network: RoadNetwork, panel: Panel, lines: list[Matrix]) -
         axis.plot(*points[0], "o", color=colour, markersize=6, markeredgecolor="white")
         axis.plot(*points[-1], "*", color=colour, markersize=12, markeredgecolor="white")
     if panel.routes:
+        for mark, size, meaning in (("o", 6, "start"), ("*", 12, "goal")):
+            look: dict[str, Any] = {"linestyle": "none", "color": "#5b6472", "markeredgecolor": "w"}
+            axis.plot([], [], marker=mark, markersize=size, label=meaning, **look)
         axis.legend(fontsize=8, frameon=True, framealpha=0.9, loc="lower right")
     axis.autoscale()
     axis.set_aspect("equal")

@@ -27,7 +27,7 @@ def navigator(problem: NavigationProblem, method: str) -> Agent[Posterior, Paths
 def _gp(problem: NavigationProblem) -> Belief[Posterior]:
     if problem.congestion is None:
         return problem.model.gp
-    return StreamingGP(problem.kernel, problem.noise_std_wh**2, problem.prior_mean)
+    return StreamingGP.from_kernel(problem.kernel, problem.noise_std_wh**2, problem.prior_mean)
 
 
 def _policy(name: str, n_arms: int) -> IndexPolicy[Posterior]:

@@ -29,17 +29,6 @@ NOISE_SPREAD = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class EdgeMeans:
-    """A prior mean that depends on the edge alone, whatever its context."""
-
-    values: Vector
-
-    def __call__(self, arms: Arms) -> Vector:
-        """Return the means of these edges."""
-        return self.values[arms.ids]
-
-
-@dataclass(frozen=True, eq=False)
 class EnergyModel:
     r"""Prior means, kernel and noise of a network's edges.
 
@@ -127,9 +116,13 @@ class EnergyModel:
     @cached_property
     def independent(self) -> IndependentGaussian:
         """The belief of independent edges (BI) with the same means and variances."""
-        return IndependentGaussian(
-            -self.prior_cost_wh, self.kernel.diagonal(self.arms), self.noise_std_wh**2
+        return IndependentGaussian.from_kernel(
+            self.arms, self.kernel, self.noise_std_wh**2, -self.prior_cost_wh
         )
+
+    def __repr__(self) -> str:
+        """Return one line."""
+        return f"EnergyModel({self.network!r}, rectify={self.rectify!r})"
 
     def draw_truth_wh(self, kind: Truth, rng: np.random.Generator) -> Vector:
         r"""Draw the true mean energy of every edge.
@@ -145,11 +138,11 @@ class EnergyModel:
             msg = f"truth must be one of {get_args(Truth)}, got {kind!r}"
             raise ValueError(msg)
         # exact up to a stated size, by features on sparse solves beyond
-        field = self.gp.prior.draw(rng)
+        field = self.gp.prior.covariance.draw(rng)
         if kind == "gp":
             return self.prior_energy_wh + field
         relative = field / self.spread_wh
-        variance = self.gp.prior_variance / self.spread_wh**2
+        variance = self.gp.prior.variance / self.spread_wh**2
         climb = potential_difference(self.network, self.vehicle)
         lost = self.prior_energy_wh - climb
         return climb + lost * np.exp(relative - variance / 2)

@@ -17,14 +17,15 @@ from scipy.sparse.csgraph import connected_components
 
 from superarm.arrays import Matrix, Pairs, Rows, Vector, frozen
 from superarm.errors import DataError
-from superarm.files import write_atomically
+from superarm.saving.files import write_atomically
 from superarm.values import changed
 
 Names = np.ndarray[tuple[int], np.dtype[np.str_]]
 
-VERSION = 1
+VERSION = 2
 _KIND = "superarm-network"
-FEATURES = ("length", "speed limit", "incline")
+STEEP = 0.35
+"""Grades beyond this are hardly a road's (the steepest street of the world has 0.35)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +97,12 @@ class RoadNetwork:
             _require(inside, self.name, f"{label} points outside")
         joined = self.to_junction[self.turns[:, 0]] == self.from_junction[self.turns[:, 1]]
         _require(bool(joined.all()), self.name, "a turn joins edges that do not meet")
-        for array in vars(self).values():
-            if isinstance(array, np.ndarray):
-                frozen(array)
+        starts, points = self.shape_start, self.shape_xy_m.shape[0]
+        rising = starts[0] == 0 and starts[-1] == points and bool((np.diff(starts) > 0).all())
+        _require(rising, self.name, f"shape_start does not cut {points} points into {n} shapes")
+        for label, array in vars(self).items():
+            if isinstance(array, np.ndarray) and array.flags.writeable:
+                object.__setattr__(self, label, frozen(array.copy()))  # the caller's stays his own
 
     @property
     def n_edges(self) -> int:
@@ -135,6 +139,14 @@ class RoadNetwork:
         """
         run = np.maximum(self.length_m, self.junction_distance_m)
         return np.clip(self.climb_m / run, -1.0, 1.0)
+
+    @cached_property
+    def grade(self) -> Vector:
+        """The tangent of the incline; infinite where an edge only climbs."""
+        sine = self.sine_of_incline
+        with np.errstate(divide="ignore"):
+            grade: Vector = sine / np.sqrt(1 - sine**2)
+        return grade
 
     @cached_property
     def features(self) -> Matrix:
@@ -218,29 +230,26 @@ class RoadNetwork:
             notes=self.notes + dropped,
         )
 
+    def __repr__(self) -> str:
+        """Return one line."""
+        km = self.length_m.sum() / 1000
+        size = f"{self.n_edges:,} edges, {self.n_turns:,} turns, {km:,.0f} km"
+        return f"RoadNetwork({self.name!r}, {size})"
+
     def shape_of(self, edge: int) -> Matrix:
         """Return the points of one edge's geometry."""
         return self.shape_xy_m[self.shape_start[edge] : self.shape_start[edge + 1]]
 
     def fingerprint(self) -> str:
         """Return a checksum of everything that learning depends on."""
-        digest = hashlib.sha256()
-        for name in ("edge_ids", "length_m", "speed_ms", "from_junction", "to_junction", "turns"):
-            array = np.ascontiguousarray(getattr(self, name))
-            digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-            digest.update(array.tobytes())
-        digest.update(np.ascontiguousarray(self.climb_m).tobytes())
-        return digest.hexdigest()
+        return _checksum({name: getattr(self, name) for name in _LEARNED_FROM})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the network to a file of our own (.npz, no pickle)."""
-        arrays: dict[str, Any] = {
-            name: value for name, value in _fields_of(self).items() if name != "notes"
-        }
+        arrays = {name: np.asarray(getattr(self, name)) for name in _FIELDS}
         arrays["notes"] = np.array(self.notes, dtype=np.str_)
-        arrays["feature_mean"], arrays["feature_std"] = self.feature_scale
-        arrays["format"] = np.array([_KIND, str(VERSION), self.fingerprint()])
-        write_atomically(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
+        arrays["format"] = np.array([_KIND, str(VERSION), _checksum(arrays)])
+        write_atomically(path, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type] # no keyword of its own among the names
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "RoadNetwork":
@@ -252,13 +261,29 @@ class RoadNetwork:
         except FileNotFoundError:
             raise
         except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-            msg = f"{name} is no network file, or damaged: {error}"
+            msg = (
+                f"{name} is no network file of superarm, or damaged; make one with superarm "
+                "network generate or import"
+            )
             raise DataError(msg) from error
         return _from_arrays(name, arrays)
 
 
-def _fields_of(network: RoadNetwork) -> dict[str, Any]:
-    return {name: getattr(network, name) for name in RoadNetwork.__dataclass_fields__}
+_FIELDS = tuple(RoadNetwork.__dataclass_fields__)
+_LEARNED_FROM = (
+    "edge_ids", "length_m", "speed_ms", "from_junction", "to_junction", "turns",
+    "junction_xy_m", "junction_height_m",
+)  # fmt: skip
+
+
+def _checksum(arrays: Mapping[str, Any]) -> str:
+    """Return a checksum of arrays: their names, types, shapes and values."""
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        plain = np.ascontiguousarray(array)
+        digest.update(f"{name} {plain.dtype.str} {plain.shape}".encode())
+        digest.update(plain.tobytes())
+    return digest.hexdigest()
 
 
 def _from_arrays(name: str, arrays: dict[str, Any]) -> RoadNetwork:
@@ -268,23 +293,21 @@ def _from_arrays(name: str, arrays: dict[str, Any]) -> RoadNetwork:
             f"{name} is no network file of superarm; read other formats with read_sumo or read_osm"
         )
         raise DataError(msg)
-    if int(kind[1]) > VERSION:
-        msg = f"{name} has format version {kind[1]}, this superarm reads up to {VERSION}"
+    if int(kind[1]) != VERSION:
+        advice = "install a newer superarm" if int(kind[1]) > VERSION else "make it again"
+        msg = f"{name} has format version {kind[1]}, this superarm reads {VERSION}; {advice}"
         raise DataError(msg)
-    arrays.pop("feature_mean", None)
-    arrays.pop("feature_std", None)
-    missing = set(RoadNetwork.__dataclass_fields__) - set(arrays)
+    missing = set(_FIELDS) - set(arrays)
     if missing:
         msg = f"{name} lacks {sorted(missing)}"
+        raise DataError(msg)
+    if _checksum(arrays) != kind[2]:
+        msg = f"{name} is damaged: its checksum does not match; use another copy or make it again"
         raise DataError(msg)
     arrays["name"], arrays["projection"] = str(arrays["name"]), str(arrays["projection"])
     arrays["notes"] = tuple(arrays["notes"].tolist())
     arrays["offset_m"] = tuple(arrays["offset_m"].tolist())
-    network = RoadNetwork(**arrays)
-    if network.fingerprint() != kind[2]:
-        msg = f"{name} is damaged: its checksum does not match"
-        raise DataError(msg)
-    return network
+    return RoadNetwork(**arrays)
 
 
 def _require(condition: bool, name: str, problem: str) -> None:  # noqa: FBT001 - a check

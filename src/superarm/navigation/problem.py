@@ -10,9 +10,9 @@ from superarm.arrays import Vector
 from superarm.errors import InfeasibleError
 from superarm.gaussian import rectified_mean
 from superarm.kernels import Kernel
-from superarm.kernels.functions import ArmFunction, draw_arm_function
+from superarm.kernels.draws import ArmFunction, draw_arm_function
 from superarm.navigation.energy import Efficiency, Vehicle
-from superarm.navigation.model import EdgeMeans, EnergyModel, Rectify, Truth
+from superarm.navigation.model import EnergyModel, Rectify, Truth
 from superarm.navigation.network import RoadNetwork
 from superarm.navigation.traffic import Closures, Congestion
 from superarm.oracles import Paths
@@ -31,15 +31,15 @@ class NavigationProblem:
         start: id of the edge the trip starts on; it counts.
         goal: id of the edge it ends on.
         rng: draws the truth.
-        vehicle: what drives.
+        vehicle: what drives; the paper's if not given.
         truth: how the truth is drawn, ``"gp"`` or ``"positive"``.
-        rectify: what is learned, ``"energy"`` (the paper) or ``"dissipation"``.
-        efficiency: ``"paper"`` or ``"physical"``.
-        lengthscale: of the feature kernels.
+        rectify: what is learned, ``"energy"`` (the paper, and the default) or ``"dissipation"``.
+        efficiency: ``"paper"`` (the default) or ``"physical"``.
+        lengthscale: of the feature kernels; 1 if not given.
         closures: closes turns at random every round.
         congestion: whether a congestion level enters the contexts, which then change every round;
             the truth is one function of edge and context, drawn once.
-        model: use this prior instead of making one (then the options above must be its own).
+        model: use this prior instead of making one; options that contradict it are refused.
     """
 
     model: EnergyModel
@@ -59,20 +59,30 @@ class NavigationProblem:
         rng: np.random.Generator,
         vehicle: Vehicle | None = None,
         truth: Truth = "gp",
-        rectify: Rectify = "energy",
-        efficiency: Efficiency = "paper",
-        lengthscale: float = 1.0,
+        rectify: Rectify | None = None,
+        efficiency: Efficiency | None = None,
+        lengthscale: float | None = None,
         closures: Closures | None = None,
         congestion: bool = False,
         model: EnergyModel | None = None,
     ) -> None:
         """Find the route's ends and draw the truth."""
-        prior = model or EnergyModel(
-            network, vehicle or Vehicle(), efficiency, rectify, lengthscale
-        )
+        options = {
+            "vehicle": vehicle, "efficiency": efficiency, "rectify": rectify,
+            "lengthscale": lengthscale,
+        }  # fmt: skip
+        given = {name: value for name, value in options.items() if value is not None}
+        prior = model or EnergyModel(network, **given)  # type: ignore[arg-type] # as annotated
         if prior.network is not network:
             msg = "the model given was made for another network"
             raise ValueError(msg)
+        for name, value in given.items():
+            if getattr(prior, name) != value:
+                msg = (
+                    f"{name} = {value!r} contradicts the model given, whose {name} is "
+                    f"{getattr(prior, name)!r}; leave it out, or make a model with it"
+                )
+                raise ValueError(msg)
         if congestion and truth != "gp":
             msg = "with congestion the truth is a function drawn from the prior: truth='gp'"
             raise ValueError(msg)
@@ -166,6 +176,11 @@ class NavigationProblem:
         return float((self.cost_wh(self.arms(1)) < 0).mean())
 
     @property
-    def prior_mean(self) -> EdgeMeans:
-        """The prior mean reward of edges, for beliefs on contexts."""
-        return EdgeMeans(-self.model.prior_cost_wh)
+    def prior_mean(self) -> Vector:
+        """The prior mean reward of every edge, whatever its context, shape (n,)."""
+        return -self.model.prior_cost_wh
+
+    def __repr__(self) -> str:
+        """Return one line."""
+        start, goal = self.network.edge_ids[[self.start, self.goal]].tolist()
+        return f"NavigationProblem({start!r} to {goal!r} in {self.network!r})"

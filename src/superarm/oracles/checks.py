@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from superarm.arms import SuperArm
-from superarm.arrays import Rows, Vector, as_vector
+from superarm.arrays import Rows, Vector, read_vector
 
 
 class Sized(Protocol):
@@ -21,16 +21,26 @@ class Sized(Protocol):
         ...
 
 
-def fitting(feasible: Sized, indices: ArrayLike) -> Vector:
-    """Return the indices as a vector: finite, one per row of the feasible set."""
-    weights = as_vector("indices", indices)
-    if weights.size != feasible.n_arms:
-        msg = (
-            f"{type(feasible).__name__} speaks of {feasible.n_arms} arms, "
-            f"but there are {weights.size} indices"
-        )
+_ORACLES = {
+    "Subsets": "TopK", "SubsetsUpTo": "TopK", "Paths": "Dijkstra", "Knapsacks": "Knapsack",
+    "Matchings": "Hungarian", "Assignments": "Hungarian", "SpanningTrees": "Kruskal",
+    "Choices": "ChoiceTable",
+}  # fmt: skip
+
+
+def fitting(oracle: object, feasible: Sized, indices: ArrayLike, *kinds: type) -> Vector:
+    """Return the indices as a vector: finite, one per row of a feasible set of the right kind."""
+    given = type(feasible).__name__
+    if kinds and not isinstance(feasible, kinds):
+        served = " and ".join(kind.__name__ for kind in kinds)
+        advice = f"; use {_ORACLES[given]}" if given in _ORACLES else ""
+        msg = f"{type(oracle).__name__} serves {served}, not {given}{advice}"
+        raise TypeError(msg)
+    size = np.size(indices)
+    if size != feasible.n_arms:
+        msg = f"{given} speaks of {feasible.n_arms} arms, but there are {size} indices"
         raise ValueError(msg)
-    return weights
+    return read_vector("indices", indices, size)
 
 
 def as_size(name: str, value: int) -> int:

@@ -84,7 +84,7 @@ class ChoiceTable:
 
     def select(self, feasible: Choices, indices: Vector) -> SuperArm:
         """Return the rows, by group."""
-        indices = fitting(feasible, indices)
+        indices = fitting(self, feasible, indices, Choices)
         groups = np.unique(feasible.groups)
         if (groups.size + 1) * (feasible.budget + 1) > TABLE_LIMIT:
             msg = (

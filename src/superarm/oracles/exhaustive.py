@@ -34,7 +34,7 @@ class Exhaustive:
 
     def select(self, feasible: Enumerable, indices: Vector) -> SuperArm:
         """Return the first super arm of greatest summed index."""
-        indices = fitting(feasible, indices)
+        indices = fitting(self, feasible, indices)
         best: SuperArm | None = None
         value = -np.inf
         for number, super_arm in enumerate(feasible.super_arms()):

@@ -81,7 +81,7 @@ class Knapsack:
 
     def select(self, feasible: Knapsacks, indices: Vector) -> SuperArm:
         """Return the rows, greatest index first."""
-        indices = fitting(feasible, indices)
+        indices = fitting(self, feasible, indices, Knapsacks)
         # an arm that gains nothing is left out, one that cannot fit too
         useful = np.flatnonzero((indices > 0) & (feasible.weights <= feasible.capacity))
         weights, values = feasible.weights[useful], indices[useful]
@@ -106,7 +106,7 @@ class DensityGreedy:
 
     def select(self, feasible: Knapsacks, indices: Vector) -> SuperArm:
         """Return the rows, greatest index first."""
-        indices = fitting(feasible, indices)
+        indices = fitting(self, feasible, indices, Knapsacks)
         useful = np.flatnonzero((indices > 0) & (feasible.weights <= feasible.capacity))
         if useful.size == 0:
             return useful

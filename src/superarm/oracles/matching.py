@@ -94,7 +94,7 @@ class Hungarian:
 
     def select(self, feasible: Matchings, indices: Vector) -> SuperArm:
         """Return the rows, by left node."""
-        indices = fitting(feasible, indices)
+        indices = fitting(self, feasible, indices, Matchings)
         covering = isinstance(feasible, Assignments)
         # a matching may leave a node alone, which is worth nothing
         missing = -np.inf if covering else 0.0

@@ -21,9 +21,6 @@ from superarm.oracles.checks import distinct_rows, fitting
 from superarm.oracles.search import bellman_ford, dijkstra, reachable
 from superarm.values import assembled, changed
 
-CYCLE_TOLERANCE = 1e-12
-"""Bellman-Ford ignores improvements below this share of the largest cost: they are rounding."""
-
 
 @dataclass(frozen=True, eq=False, init=False)
 class Paths:
@@ -167,6 +164,10 @@ class Paths:
         """Which rows the sorted arcs play."""
         return self.arm_of_arc[self.order]
 
+    def __repr__(self) -> str:
+        """Return one line."""
+        return f"Paths({self.n_arms:,} arms, {self.arcs.shape[0]:,} arcs)"
+
     def played(self, arrival: Rows) -> SuperArm:
         """Follow the last arcs of a search back from the target and return the rows."""
         rows = []
@@ -187,7 +188,7 @@ class Dijkstra:
 
     def select(self, feasible: Paths, indices: Vector) -> SuperArm:
         """Return the rows of the path, in driving order."""
-        indices = fitting(feasible, indices)
+        indices = fitting(self, feasible, indices, Paths)
         n_positive = int((indices > 0).sum())
         if n_positive:
             msg = (
@@ -202,20 +203,22 @@ class Dijkstra:
 
 @dataclass(frozen=True)
 class BellmanFord:
-    """The best path for indices of any sign, unless a cycle on the way gains; exact, O(n m)."""
+    """The best path for indices of any sign, unless a cycle on the way gains; O(n m).
+
+    Exact up to rounding: costs of paths are told apart to a few units in the last place of the
+    absolute costs on their way.
+    """
 
     def select(self, feasible: Paths, indices: Vector) -> SuperArm:
         """Return the rows of the path, in driving order."""
-        indices = fitting(feasible, indices)
+        indices = fitting(self, feasible, indices, Paths)
         costs = -indices[feasible.arms_by_order]
-        tolerance = CYCLE_TOLERANCE * float(np.abs(costs).max(initial=0.0))
         arrival, cyclic = bellman_ford(
             feasible.starts,
             feasible.heads,
             costs,
             feasible.source,
             _nodes_that_reach_target(feasible),
-            tolerance,
         )
         if cyclic:
             msg = (

@@ -8,6 +8,9 @@ import numpy as np
 from superarm.arrays import Rows, Vector
 from superarm.compiling import compiled
 
+ROUNDING = 4 * np.finfo(np.float64).eps
+"""Bellman-Ford ignores improvements below this share of the absolute costs on the way."""
+
 
 @compiled
 def dijkstra(starts: Rows, heads: Rows, costs: Vector, source: int, target: int) -> Rows:
@@ -59,25 +62,27 @@ def dijkstra(starts: Rows, heads: Rows, costs: Vector, source: int, target: int)
 
 
 @compiled
-def bellman_ford(  # noqa: PLR0913, PLR0917 - a graph, costs and what to do with them
+def bellman_ford(
     starts: Rows,
     heads: Rows,
     costs: Vector,
     source: int,
     usable: np.ndarray[tuple[int], np.dtype[np.bool_]],
-    tolerance: float,
 ) -> tuple[Rows, bool]:
     """Return the last arc to every node and whether a negative cycle was met.
 
-    Only usable nodes are entered. A node improves only by more than the tolerance, so that cycles
-    of cost zero do not count as negative by rounding.
+    Only usable nodes are entered. A node improves only by more than rounding: `ROUNDING` times the
+    absolute costs on the way to it, so that cycles whose costs cancel do not look negative, and no
+    cost elsewhere matters. A cycle of last arcs is a negative cycle, and ends the search.
     """
     n_nodes = starts.size - 1
     distance = np.full(n_nodes, np.inf)
+    mass = np.zeros(n_nodes)  # absolute costs on the way
     arrival = np.full(n_nodes, -1, np.intp)
+    parent = np.full(n_nodes, -1, np.intp)
     active = np.zeros(n_nodes, np.bool_)
     distance[source], active[source] = 0.0, True
-    for _ in range(n_nodes):
+    while True:
         moved = np.zeros(n_nodes, np.bool_)
         any_moved = False
         for node in range(n_nodes):
@@ -86,15 +91,31 @@ def bellman_ford(  # noqa: PLR0913, PLR0917 - a graph, costs and what to do with
             for arc in range(starts[node], starts[node + 1]):
                 head = heads[arc]
                 reach = distance[node] + costs[arc]
-                if usable[head] and reach < distance[head] - tolerance:
-                    distance[head] = reach
-                    arrival[head] = arc
+                weight = mass[node] + abs(costs[arc])
+                if usable[head] and reach < distance[head] - ROUNDING * max(weight, mass[head]):
+                    distance[head], mass[head] = reach, weight
+                    arrival[head], parent[head] = arc, node
                     moved[head] = True
                     any_moved = True
         if not any_moved:
             return arrival, False
+        if _has_cycle(parent):
+            return arrival, True
         active = moved
-    return arrival, True
+
+
+@compiled
+def _has_cycle(parent: Rows) -> bool:
+    """Say whether following parents leads around anywhere."""
+    visit = np.zeros(parent.size, np.intp)
+    for begin in range(parent.size):
+        node = begin
+        while node >= 0 and visit[node] == 0:
+            visit[node] = begin + 1
+            node = parent[node]
+        if node >= 0 and visit[node] == begin + 1:
+            return True
+    return False
 
 
 @compiled

@@ -93,7 +93,7 @@ class TopK:
 
     def select(self, feasible: Subsets | SubsetsUpTo, indices: Vector) -> SuperArm:
         """Return the rows, greatest index first; ties go to the lower position."""
-        indices = fitting(feasible, indices)
+        indices = fitting(self, feasible, indices, Subsets, SubsetsUpTo)
         best = _greatest(indices, feasible.max_size)
         return best if isinstance(feasible, Subsets) else best[indices[best] > 0]
 

@@ -65,17 +65,24 @@ class Kruskal:
 
     def select(self, feasible: SpanningTrees, indices: Vector) -> SuperArm:
         """Return the rows, greatest index first; ties go to the lower position."""
-        indices = fitting(feasible, indices)
+        indices = fitting(self, feasible, indices, SpanningTrees)
         order = by_descending_index(np.arange(feasible.n_arms), indices)
         ends = np.sort(feasible.edges[order], axis=1)
         _, first = np.unique(ends, axis=0, return_index=True)  # best of parallel edges
         # only the order of weights matters, and ranks from 1 are never mistaken for absent edges
-        ranks = csr_array(
-            ((first + 1).astype(np.float64), (ends[first, 0], ends[first, 1])),
-            shape=(feasible.n_nodes, feasible.n_nodes),
-        )
-        chosen = np.sort(minimum_spanning_tree(ranks).data.astype(np.intp)) - 1
-        return order[chosen]
+        tree = least_spanning_tree(feasible.n_nodes, ends[first], first.astype(np.float64) + 1)
+        return order[np.sort(tree.astype(np.intp)) - 1]
+
+
+def least_spanning_tree(n_nodes: int, edges: Pairs, weights: Vector) -> Vector:
+    """Return the weights in a spanning tree of least weight; they are positive and distinct.
+
+    No two edges may join the same nodes: a sparse matrix would add them up.
+    """
+    ends = edges.astype(np.int32)  # all that SciPy before 1.17.1 takes
+    graph = csr_array((weights, (ends[:, 0], ends[:, 1])), shape=(n_nodes, n_nodes))
+    tree: Vector = minimum_spanning_tree(graph).data
+    return tree
 
 
 def _n_pieces(n_nodes: int, edges: Pairs) -> int:

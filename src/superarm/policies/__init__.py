@@ -1,19 +1,25 @@
-"""Policies: one index per arm from a posterior."""
+"""Policies: one index per arm from a posterior.
+
+=========================  ======================================================================
+`UpperConfidenceBound`     optimism with a width of `superarm.theory`: GP-UCB, GP-BayesUCB
+`MarginalThompson`         a draw per arm: the GP-TS of the paper's experiments, usually the best
+`JointThompson`            a joint draw of all arms: the GP-TS of the theorems
+`Rectified`                wraps another policy where costs must not be negative (shortest paths)
+`Greedy`, `EpsilonGreedy`  exploit only, or nearly
+`UniformRandom`            explore only
+=========================  ======================================================================
+"""
 
 from superarm.policies.baselines import EpsilonGreedy, Greedy, UniformRandom
-from superarm.policies.randomised import Clipped, MaximumImprovement, RandomisedUCB
 from superarm.policies.rectified import Rectified
 from superarm.policies.thompson import JointThompson, MarginalThompson
 from superarm.policies.ucb import UpperConfidenceBound
 
 __all__ = [
-    "Clipped",
     "EpsilonGreedy",
     "Greedy",
     "JointThompson",
     "MarginalThompson",
-    "MaximumImprovement",
-    "RandomisedUCB",
     "Rectified",
     "UniformRandom",
     "UpperConfidenceBound",

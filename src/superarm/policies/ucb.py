@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from superarm.arrays import Vector
-from superarm.protocols import Posterior
-from superarm.theory.schedules import Width
+from superarm.protocols import Posterior, Width
 
 
 @dataclass(frozen=True)
@@ -20,6 +19,16 @@ class UpperConfidenceBound:
     """
 
     width: Width
+
+    def __post_init__(self) -> None:
+        """Refuse a number where a schedule is expected."""
+        given: object = self.width
+        if not callable(given):
+            msg = (
+                f"width must be a schedule of t, got {given!r}; use one of superarm.theory, "
+                f"FixedWidth({given!r}) for the same width in every round"
+            )
+            raise TypeError(msg)
 
     def indices(self, t: int, posterior: Posterior, rng: np.random.Generator) -> Vector:
         """Return the upper confidence bounds; nothing is random."""

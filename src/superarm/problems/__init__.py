@@ -1,6 +1,5 @@
-"""Worlds to try agents in, and a fair comparison of agents."""
+"""Worlds to try agents in; `superarm.evaluation` compares agents there."""
 
-from superarm.comparison import Result, World, compare
 from superarm.problems.availability import Always, Availability, PoissonSubset
 from superarm.problems.structures import complete_matchings, complete_trees, grid_paths
 from superarm.problems.synthetic import ContextualProblem, FiniteProblem
@@ -11,9 +10,6 @@ __all__ = [
     "ContextualProblem",
     "FiniteProblem",
     "PoissonSubset",
-    "Result",
-    "World",
-    "compare",
     "complete_matchings",
     "complete_trees",
     "grid_paths",

@@ -14,8 +14,8 @@ from superarm.agent import Agent
 from superarm.arms import Arms, Step
 from superarm.arrays import Matrix
 from superarm.beliefs import FiniteGP
-from superarm.comparison import Result, World, compare
 from superarm.errors import CapacityError
+from superarm.evaluation import Result, World, compare
 from superarm.kernels import RBF, Kernel, Matern12, Matern32, Matern52
 from superarm.oracles import Subsets, TopK
 from superarm.policies import JointThompson, UpperConfidenceBound
@@ -135,7 +135,7 @@ def guarantee(
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredRegret:
     """Regret measured in repeated worlds, beside the bound by their own information gains."""
 
     result: Result
@@ -150,7 +150,7 @@ def measure(  # noqa: PLR0913 - an example, an algorithm, and how often
     omega: float | None = None,
     xi: float | None = None,
     on_run: Callable[[str, int], None] | None = None,
-) -> Measured:
+) -> MeasuredRegret:
     """Play an example with the algorithm that the bound speaks of."""
     exponents = exponents_of(policy, omega, xi)
     if repeats < 2:  # noqa: PLR2004 - a spread needs two
@@ -201,7 +201,7 @@ def measure(  # noqa: PLR0913 - an example, an algorithm, and how often
         omega=omega,
         xi=xi,
     )
-    return Measured(results[policy], curve)
+    return MeasuredRegret(results[policy], curve)
 
 
 def _agent(belief: FiniteGP, policy: Policy, n_arms: int, exponents: tuple[float, float]) -> Agent:  # type: ignore[type-arg]  # its posterior is no one's business here

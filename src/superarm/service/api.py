@@ -24,7 +24,7 @@ from superarm.service.gate import Gate, Refused, logger
 from superarm.service.keys import RANKS, Key, Role
 from superarm.service.navigator import UnknownPlaceError
 from superarm.service.schemas import ClassName
-from superarm.service.state import State
+from superarm.service.state import ServiceState
 from superarm.service.store import EPOCH, Reported, Sums
 from superarm.service.writing import BusyError
 
@@ -72,7 +72,9 @@ class GeoJson(JSONResponse):
         return content
 
 
-def make_app(state: State, demo: Callable[[FastAPI, State], None] | None = None) -> FastAPI:
+def make_app(
+    state: ServiceState, demo: Callable[[FastAPI, ServiceState], None] | None = None
+) -> FastAPI:
     """Return the application around a state.
 
     Args:
@@ -122,7 +124,7 @@ def allowed(role: Role) -> Callable[..., Awaitable[Key]]:
         given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
     ) -> Key:
         del given  # the gate has looked at it before the body was read
-        state: State = request.app.state.parts
+        state: ServiceState = request.app.state.parts
         key: Key = request.state.key
         if RANKS[key.role] < RANKS[role]:
             raise Refused(403, f"this needs a key of role {role!r}; yours is {key.role!r}")
@@ -132,7 +134,7 @@ def allowed(role: Role) -> Callable[..., Awaitable[Key]]:
     return check
 
 
-def charge(state: State, key: Key, cost: int) -> None:
+def charge(state: ServiceState, key: Key, cost: int) -> None:
     """Count requests against a key's rate, or turn it away."""
     wait = state.rates.wait_s(key.id, cost)
     if wait:
@@ -145,7 +147,7 @@ Reporting = Annotated[Key, Depends(allowed("report"))]
 Administering = Annotated[Key, Depends(allowed("admin"))]
 
 
-def _add_questions(app: FastAPI, state: State) -> None:
+def _add_questions(app: FastAPI, state: ServiceState) -> None:
     @app.post("/v1/routes", response_model=schemas.RouteAnswer, tags=["routes"])
     async def ask(request: schemas.RouteRequest, key: Reading) -> Response:
         """Return the route to drive, what it will cost, and how sure that is."""
@@ -199,7 +201,7 @@ def _add_questions(app: FastAPI, state: State) -> None:
         )
 
 
-def _add_reports(app: FastAPI, state: State) -> None:
+def _add_reports(app: FastAPI, state: ServiceState) -> None:
     @app.post(
         "/v1/trips",
         status_code=201,
@@ -253,7 +255,7 @@ def _add_reports(app: FastAPI, state: State) -> None:
         return schemas.StoredTrips(trips=[schemas.StoredTrip(**row) for row in rows])
 
 
-def _add_health(app: FastAPI, state: State) -> None:
+def _add_health(app: FastAPI, state: ServiceState) -> None:
     @app.get("/healthz", tags=["health"])
     async def healthy() -> dict[str, str]:
         """Say that the process answers."""
@@ -338,7 +340,7 @@ def _calibration(sums: Sums) -> schemas.Calibration:
     )
 
 
-def _edges_in(state: State, bbox: str | None) -> Any:  # noqa: ANN401 - an array or nothing
+def _edges_in(state: ServiceState, bbox: str | None) -> Any:  # noqa: ANN401 - an array or nothing
     if bbox is None:
         return None
     west, south, east, north = (float(part) for part in bbox.split(","))

@@ -70,5 +70,5 @@ def _normals(size: int) -> Matrix:
 def _kept() -> Matrix:
     from scipy.stats import qmc  # noqa: PLC0415 - slow to import, and not all processes need it
 
-    points = qmc.Sobol(_DIMENSIONS, rng=0).random(DRAWS)
+    points = qmc.Sobol(_DIMENSIONS, seed=0).random(DRAWS)
     return np.ascontiguousarray(ndtri(np.clip(points, 1e-12, 1 - 1e-12)).T)

@@ -16,9 +16,9 @@ from superarm.service.api import Reporting
 from superarm.service.fleet import Drivetrain, Fleet
 from superarm.service.gate import Refused, logger
 from superarm.service.measurements import unpack_edges, unpacked_vehicle
-from superarm.service.routing import Wish
+from superarm.service.routing import RouteQuery
 from superarm.service.schemas import RouteRequest, TripIn
-from superarm.service.state import State
+from superarm.service.state import ServiceState
 from superarm.service.store import Reported
 from superarm.service.tables import routes
 
@@ -43,14 +43,14 @@ class Driven(BaseModel):
     """One trip on the hidden truth."""
 
     number: int
-    energy_wh: float = Field(description="Measured.")
+    energy_wh: float = Field(description="MeasuredTrip.")
     predicted_wh: float
     predicted_std_wh: float
     true_wh: float = Field(description="Mean energy of the route driven, on the hidden truth.")
     best_possible_wh: float = Field(description="Of the best route, if the truth were known.")
 
 
-class Progress(BaseModel):
+class TourProgress(BaseModel):
     """How far many trips have come, and trips driven so far."""
 
     asked: int
@@ -87,7 +87,7 @@ class HiddenTruth:
 class Driver:
     """Asks for routes, drives them and reports the trips, as a customer would."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: ServiceState) -> None:
         """Draw the truth."""
         self._state = state
         self._truth = HiddenTruth(state.fleet)
@@ -115,8 +115,8 @@ class Driver:
         outcome = (await self._state.writer.keep([Reported(key_id, trip)]))[0]
         if outcome is None or outcome.status != "accepted":
             raise Refused(422, f"the trip was not accepted: {outcome and outcome.detail}")
-        wish = Wish(int(edges[0]), int(edges[-1]))
-        best = self._state.navigator.router.path(self._truth.cost_wh(drivetrain), wish)
+        query = RouteQuery(int(edges[0]), int(edges[-1]))
+        best = self._state.navigator.router.path(self._truth.cost_wh(drivetrain), query)
         self._number += 1
         driven = Driven(
             number=self._number,
@@ -164,7 +164,7 @@ class Driver:
             self.done += 1
 
 
-def add_demo(app: FastAPI, state: State) -> None:
+def add_demo(app: FastAPI, state: ServiceState) -> None:
     """Add the endpoints."""
     driver = Driver(state)
 
@@ -174,16 +174,18 @@ def add_demo(app: FastAPI, state: State) -> None:
         return await driver.drive(request.route_id, key.id)
 
     @app.post("/v1/demo/tour", tags=["demo"])
-    async def tour(request: DriveManyRequest, key: Reporting) -> Progress:
+    async def tour(request: DriveManyRequest, key: Reporting) -> TourProgress:
         """Drive between random places, in the background."""
         driver.drive_many(request.trips, key.id)
-        return Progress(asked=driver.asked, done=driver.done, problem=None, trips=[])
+        return TourProgress(asked=driver.asked, done=driver.done, problem=None, trips=[])
 
     @app.get("/v1/demo/tour", tags=["demo"])
     async def progress(
         key: Reporting, after: Annotated[int, Query(ge=0, le=2**62)] = 0
-    ) -> Progress:
+    ) -> TourProgress:
         """Return how far the tour is, and the trips after some number (the last 5,000)."""
         del key
         trips = [trip for trip in driver.trips if trip.number > after]
-        return Progress(asked=driver.asked, done=driver.done, problem=driver.problem, trips=trips)
+        return TourProgress(
+            asked=driver.asked, done=driver.done, problem=driver.problem, trips=trips
+        )

@@ -14,8 +14,8 @@ from functools import cached_property, lru_cache
 
 from superarm.arrays import Vector
 from superarm.beliefs import DenseGP, InducedGP
-from superarm.beliefs.dense import MOST_ARMS
-from superarm.beliefs.induced import FEATURES, MOST_ENTRIES
+from superarm.beliefs.sums.dense import MOST_ARMS
+from superarm.beliefs.sums.induced import MOST_ENTRIES, N_INDUCING
 from superarm.errors import CapacityError
 from superarm.navigation import EnergyModel, RoadNetwork, Vehicle
 
@@ -31,7 +31,7 @@ CLASSES: dict[str, Vehicle] = {
 MODEL_VERSION = "1"
 """Changes when the same trips would lead to another belief."""
 
-MOST_EDGES = 100_000
+MOST_NETWORK_EDGES = 100_000
 """The largest network served."""
 
 _REMEMBERED = 256
@@ -94,20 +94,22 @@ class Fleet:
         size = self.network.n_edges
         if size <= MOST_ARMS:
             return 0
-        if size > MOST_EDGES:
+        if size > MOST_NETWORK_EDGES:
             msg = (
-                f"{self.network.name} has {size:,} edges; the service takes up to {MOST_EDGES:,}. "
-                "Cut a region out, or run one service per region"
+                f"{self.network.name} has {size:,} edges; the service takes up to "
+                f"{MOST_NETWORK_EDGES:,}. Cut a region out, or run one service per region"
             )
             raise CapacityError(msg)
-        return min(FEATURES, MOST_ENTRIES // size)
+        return min(N_INDUCING, MOST_ENTRIES // size)
 
     def prior(self) -> DenseGP | InducedGP:
         """Return the belief before the first trip: rewards -f of all edges."""
         model, noise = self.reference, self.noise_std_wh**2
         if self.n_features == 0:
-            return DenseGP.from_kernel(model.arms, model.kernel, noise)
-        return InducedGP.from_kernel(model.arms, model.kernel, noise, n_features=self.n_features)
+            return DenseGP.from_kernel(model.arms, model.kernel, noise, keep_evidence=False)
+        return InducedGP.from_kernel(
+            model.arms, model.kernel, noise, n_inducing=self.n_features, keep_evidence=False
+        )
 
     def fingerprint(self) -> str:
         """Return what a database must agree with: the network and the model."""

@@ -3,6 +3,7 @@
 import io
 import json
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ _NO_CALIBRATION = (0.0,) * 6
 
 
 @dataclass(frozen=True, eq=False)
-class Folded:
+class FoldedTrips:
     """The sums of many trips.
 
     Attributes:
@@ -29,13 +30,13 @@ class Folded:
     calibration: tuple[float, ...] = field(default=_NO_CALIBRATION)
 
     @classmethod
-    def nothing(cls, n_edges: int) -> "Folded":
+    def nothing(cls, n_edges: int) -> "FoldedTrips":
         """Return the sums of no trips."""
         return cls(Evidence.nothing(n_edges), np.zeros(n_edges), 0)
 
-    def __add__(self, other: "Folded") -> "Folded":
+    def __add__(self, other: "FoldedTrips") -> "FoldedTrips":
         """Return the sums of both."""
-        return Folded(
+        return FoldedTrips(
             self.evidence + other.evidence,
             self.visits + other.visits,
             self.trips + other.trips,
@@ -46,14 +47,12 @@ class Folded:
         """Return bytes to store."""
         file = io.BytesIO()
         facts = json.dumps({"trips": self.trips, "calibration": self.calibration})
-        arrays = {name: np.asarray(part) for name, part in self.evidence.stored().items()}
-        np.savez_compressed(
-            file, allow_pickle=False, facts=np.array(facts), visits=self.visits, **arrays
-        )
+        arrays: dict[str, Any] = {"facts": np.array(facts), "visits": self.visits}
+        np.savez_compressed(file, **(arrays | self.evidence.stored()))
         return file.getvalue()
 
     @classmethod
-    def unpack(cls, data: bytes) -> "Folded":
+    def unpack(cls, data: bytes) -> "FoldedTrips":
         """Return the sums from bytes."""
         with np.load(io.BytesIO(data), allow_pickle=False) as stored:
             parts = {name: stored[name] for name in stored.files}

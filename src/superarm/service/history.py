@@ -16,8 +16,8 @@ from superarm.service.database import (
     lock_epoch,
     mark_of_trips,
 )
-from superarm.service.folding import Folded
-from superarm.service.measurements import Measured, Reader
+from superarm.service.folding import FoldedTrips
+from superarm.service.measurements import MeasuredTrip, Reader
 from superarm.service.store import Sums, trip_digest
 from superarm.service.tables import folded, folded_ids, trips
 
@@ -43,7 +43,7 @@ class Cursor:
 
 
 @dataclass(frozen=True, eq=False)
-class News:
+class NewTrips:
     """What has been read: the sums of some trips, and how far that goes.
 
     Attributes:
@@ -67,7 +67,7 @@ class History:
         self._database = database
         self._reader = reader
 
-    def since(self, cursor: Cursor) -> News:
+    def since(self, cursor: Cursor) -> NewTrips:
         """Return what is new since the cursor, or everything if the history was changed."""
         with self._database.reading() as connection:
             epoch, end = epoch_of(connection), horizon(connection)
@@ -75,22 +75,24 @@ class History:
             same = end >= cursor.mark and _still_there(connection, cursor)
             restart = epoch != cursor.epoch or not same
             begin = 0 if restart else cursor.mark
-            total = Folded.nothing(self._reader.n_edges)
+            total = FoldedTrips.nothing(self._reader.n_edges)
             if restart:
                 for sums in connection.execute(select(folded.c.sums)).scalars():
-                    total += Folded.unpack(sums)
+                    total += FoldedTrips.unpack(sums)
             oldest, last = 0, (0, "") if restart else (cursor.sequence, cursor.digest)
             for rows, some in self._batches(connection, begin, end):
                 oldest = oldest or (0 if restart else rows[0].received_at)
                 last = (rows[-1].sequence, rows[-1].content_sha256)
-                total += Folded(self._reader.evidence(some), self._reader.visits(some), len(some))
+                total += FoldedTrips(
+                    self._reader.evidence(some), self._reader.visits(some), len(some)
+                )
         position = Cursor(epoch, end, *last)
-        return News(position, restart, total.evidence, total.visits, total.trips, oldest)
+        return NewTrips(position, restart, total.evidence, total.visits, total.trips, oldest)
 
     @staticmethod
     def _batches(
         connection: Connection, begin: int, end: int
-    ) -> Iterator[tuple[Sequence[Any], list[Measured]]]:
+    ) -> Iterator[tuple[Sequence[Any], list[MeasuredTrip]]]:
         mark = mark_of_trips(connection.dialect.name)
         columns = (trips.c.vehicle, trips.c.edges, trips.c.spans, trips.c.energies_wh)
         query = (
@@ -100,7 +102,7 @@ class History:
             .execution_options(yield_per=_AT_ONCE)
         )
         for rows in connection.execute(query).partitions():
-            yield rows, [Measured.unpack(*row[:4]) for row in rows]
+            yield rows, [MeasuredTrip.unpack(*row[:4]) for row in rows]
 
     def fold(self, before_us: int) -> int:
         """Sum up the trips received before some time and delete them; return how many.
@@ -134,8 +136,10 @@ class History:
         return len(rows)
 
     def _fold_key(self, connection: Connection, key_id: str, rows: Sequence[Any]) -> None:
-        read = [Measured.unpack(row.vehicle, row.edges, row.spans, row.energies_wh) for row in rows]
-        more = Folded(
+        read = [
+            MeasuredTrip.unpack(row.vehicle, row.edges, row.spans, row.energies_wh) for row in rows
+        ]
+        more = FoldedTrips(
             self._reader.evidence(read), self._reader.visits(read), len(read), _calibration(rows)
         )
         mine = folded.c.key_id == key_id
@@ -143,7 +147,7 @@ class History:
         if before is None:
             connection.execute(insert(folded), {"key_id": key_id, "sums": more.pack()})
         else:
-            sums = (Folded.unpack(before) + more).pack()
+            sums = (FoldedTrips.unpack(before) + more).pack()
             connection.execute(update(folded).where(mine).values(sums=sums))
         connection.execute(
             insert(folded_ids),

@@ -22,14 +22,13 @@ import numpy as np
 from sqlalchemy.exc import SQLAlchemyError
 from threadpoolctl import threadpool_limits
 
-from superarm.arrays import Matrix
-from superarm.beliefs import DenseGP, InducedGP
+from superarm.beliefs import DenseGP, MatrixMemory
 from superarm.navigation import RoadNetwork
 from superarm.service.database import Database, now_us
 from superarm.service.fleet import Fleet
-from superarm.service.history import Cursor, History, News
+from superarm.service.history import Cursor, History, NewTrips
 from superarm.service.measurements import Reader
-from superarm.service.posterior import Posterior
+from superarm.service.posterior import RoadPosterior
 from superarm.service.shared import SLOTS, SharedPosteriors
 from superarm.service.snapshots import Learned, Snapshots
 from superarm.service.store import forget_quarantined, forget_routes
@@ -40,7 +39,7 @@ _AFTER_ERROR_S = 2.0
 
 
 @dataclass(frozen=True)
-class Orders:
+class LearnerSettings:
     """What the learner is told when it starts.
 
     Attributes:
@@ -69,28 +68,28 @@ class Orders:
 class Learner:
     """Keeps a belief up to date and publishes it."""
 
-    def __init__(self, orders: Orders) -> None:
+    def __init__(self, settings: LearnerSettings) -> None:
         """Open everything."""
-        self._orders = orders
-        self._fleet = Fleet(RoadNetwork.load(orders.network))
-        self._shared = SharedPosteriors(self._n, self._fleet.n_features, orders.handle)
-        self._database = Database(orders.database)
+        self._settings = settings
+        self._fleet = Fleet(RoadNetwork.load(settings.network))
+        self._shared = SharedPosteriors(self._n, self._fleet.n_features, settings.handle)
+        self._database = Database(settings.database)
         self._history = History(self._database, Reader(self._fleet))
         self._snapshots = Snapshots(
-            Path(orders.snapshots), self._fleet.fingerprint(), self._database.identity()
+            Path(settings.snapshots), self._fleet.fingerprint(), self._database.identity()
         )
         self._writer = ThreadPoolExecutor(1)
         self._writing: Future[Any] | None = None
         self._saved_at = -1  # trips learned at the last snapshot
         self._version = 0
-        self._before: DenseGP | InducedGP | None = None  # the belief before the present one
-        self._free = [slot != orders.busy_slot for slot in range(SLOTS)]
+        self._memory = MatrixMemory()
+        self._free = [slot != settings.busy_slot for slot in range(SLOTS)]
         self._changed = threading.Condition()
         self._woken = self._stopping = False
         self._tidied = -np.inf
 
     def listen(self) -> None:
-        """Take orders until the input ends."""
+        """Take settings until the input ends."""
         for line in sys.stdin:
             order = json.loads(line)
             with self._changed:
@@ -131,7 +130,7 @@ class Learner:
                 self._save_if_due(learned, at_once=news.restart and news.trips > 0)
             first = False
             # as long a rest as the work took: larger batches cost less per trip
-            pause = min(time.monotonic() - began, 1.0) if news.trips else self._orders.poll_s
+            pause = min(time.monotonic() - began, 1.0) if news.trips else self._settings.poll_s
             self._wait(pause, until_woken=not news.trips)
         self._writer.shutdown(wait=True)  # a snapshot that is being written
         with contextlib.suppress(SQLAlchemyError):  # what was committed last
@@ -142,27 +141,19 @@ class Learner:
     def _n(self) -> int:
         return self._fleet.network.n_edges
 
-    def _after(self, learned: Learned, news: News) -> Learned:
+    def _after(self, learned: Learned, news: NewTrips) -> Learned:
         """Return what is believed after the news."""
         belief, visits, trips = learned.belief, learned.visits, learned.trips
         if news.restart and learned.cursor.epoch >= 0:
             belief, visits, trips = self._fleet.prior(), np.zeros(self._n), 0
         with threadpool_limits(os.cpu_count() if news.restart else 1):
             if isinstance(belief, DenseGP):
-                belief = belief.condition_evidence(news.evidence, self._spare())
+                belief = belief.condition_evidence(news.evidence, self._memory)
             else:
                 belief = belief.condition_evidence(news.evidence)
-        if belief is not learned.belief:
-            self._before = learned.belief
         return Learned(belief, visits + news.visits, trips + news.trips, news.cursor)
 
-    def _spare(self) -> Matrix | None:
-        """Return memory of a belief that nobody reads: neither the present one nor a snapshot."""
-        writing = self._writing is not None and not self._writing.done()
-        before, self._before = self._before, None
-        return before.matrix if isinstance(before, DenseGP) and not writing else None
-
-    def _publish(self, learned: Learned, news: News) -> None:
+    def _publish(self, learned: Learned, news: NewTrips) -> None:
         self._version += 1
         with self._changed:
             self._changed.wait_for(lambda: any(self._free) or self._stopping)
@@ -170,7 +161,7 @@ class Learner:
                 return
             slot = self._free.index(True)
             self._free[slot] = False
-        posterior = Posterior.of(learned.belief, learned.visits, trips=learned.trips)
+        posterior = RoadPosterior.of(learned.belief, learned.visits, trips=learned.trips)
         self._shared.write(slot, posterior)
         lag = (now_us() - news.oldest_us) / 1e6 if news.oldest_us else 0.0
         facts = {
@@ -184,7 +175,7 @@ class Learner:
         _tell({"posterior": facts})
 
     def _save_if_due(self, learned: Learned, *, at_once: bool) -> None:
-        due = abs(learned.trips - self._saved_at) >= self._orders.snapshot_every
+        due = abs(learned.trips - self._saved_at) >= self._settings.snapshot_every
         if (due or at_once) and (self._writing is None or self._writing.done()):
             self._saved_at = learned.trips
             self._writing = self._writer.submit(self._save, learned)
@@ -200,7 +191,7 @@ class Learner:
         if time.monotonic() - self._tidied < _HOUSEKEEPING_S:
             return
         self._tidied = time.monotonic()
-        days, retained = self._orders.route_days, self._orders.retain_days
+        days, retained = self._settings.route_days, self._settings.retain_days
         forget_routes(self._database, now_us() - int((min(days, retained) or days) * _DAY_US))
         if retained <= 0:
             return
@@ -222,16 +213,16 @@ def _tell(message: dict[str, object]) -> None:
     sys.stdout.flush()
 
 
-def encoded(orders: Orders) -> str:
-    """Return orders as an argument of the command line."""
-    return json.dumps(asdict(orders))
+def encoded(settings: LearnerSettings) -> str:
+    """Return settings as an argument of the command line."""
+    return json.dumps(asdict(settings))
 
 
 def main() -> None:
-    """Run the learner of the orders given as the first argument."""
+    """Run the learner of the settings given as the first argument."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the parent says when to stop
-    learner = Learner(Orders(**json.loads(sys.argv[1])))
+    learner = Learner(LearnerSettings(**json.loads(sys.argv[1])))
     threading.Thread(target=learner.listen, daemon=True).start()
     learner.run()
 

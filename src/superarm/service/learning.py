@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from superarm.service.learner import Orders, encoded
-from superarm.service.posterior import Posterior
+from superarm.service.learner import LearnerSettings, encoded
+from superarm.service.posterior import RoadPosterior
 from superarm.service.shared import SharedPosteriors
 
 _PATIENCE_S = 60.0
@@ -19,7 +19,7 @@ _PATIENCE_S = 60.0
 class Current:
     """The posterior in use, and what is known about learning."""
 
-    posterior: Posterior
+    posterior: RoadPosterior
     distinct: int
     lag_s: float
     mark: int
@@ -29,7 +29,7 @@ class Learning:
     """Owns the learner process.
 
     Args:
-        orders: for the learner; the handle of the memory is filled in.
+        settings: for the learner; the handle of the memory is filled in.
         shared: the memory.
         noise_std: of one measured edge.
         swap: called with every new posterior, in a thread of this class; when it returns, nobody
@@ -39,14 +39,14 @@ class Learning:
 
     def __init__(
         self,
-        orders: Orders,
+        settings: LearnerSettings,
         shared: SharedPosteriors,
         noise_std: float,
         swap: Callable[[Current], None],
         note: Callable[[str], None],
     ) -> None:
         """Start the process."""
-        self._orders = orders
+        self._settings = settings
         self._shared = shared
         self._noise_std = noise_std
         self._swap = swap
@@ -82,9 +82,9 @@ class Learning:
         return self._thread.is_alive() and self._process.poll() is None
 
     def _started(self) -> subprocess.Popen[str]:
-        orders = replace(self._orders, handle=self._shared.handle, busy_slot=self._slot)
+        settings = replace(self._settings, handle=self._shared.handle, busy_slot=self._slot)
         return subprocess.Popen(  # noqa: S603 - the project's own module
-            [sys.executable, "-m", "superarm.service.learner", encoded(orders)],
+            [sys.executable, "-m", "superarm.service.learner", encoded(settings)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=(self._shared.handle,),

@@ -28,7 +28,7 @@ class ImplausibleTripError(UnusableTripError):
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredTrip:
     """A trip: edges in driving order and the energy of disjoint spans of them.
 
     Attributes:
@@ -61,7 +61,7 @@ class Measured:
         }
 
     @classmethod
-    def unpack(cls, vehicle: str, edges: bytes, spans: bytes, energies_wh: bytes) -> "Measured":
+    def unpack(cls, vehicle: str, edges: bytes, spans: bytes, energies_wh: bytes) -> "MeasuredTrip":
         """Return a trip from these columns."""
         ends = np.frombuffer(spans, dtype=_SPANS).reshape(-1, 2).astype(np.intp)
         return cls(
@@ -139,7 +139,7 @@ class Reader:
         self._noise = np.full(self.n_edges, model.noise_std_wh**2)
         self._graph_std = np.sqrt(model.graph_kernel.diagonal(model.arms))
 
-    def require_plausible(self, trip: Measured) -> None:
+    def require_plausible(self, trip: MeasuredTrip) -> None:
         """Refuse energies that the prior holds for impossible."""
         places, starts, rewards = self._sums([trip])
         noise = np.add.reduceat(self._noise[places], starts[:-1])
@@ -171,19 +171,19 @@ class Reader:
         sums = np.add.reduceat(rows[:, which], starts[:-1], axis=1)
         return sums.diagonal().copy()
 
-    def evidence(self, trips: list[Measured]) -> Evidence:
+    def evidence(self, trips: list[MeasuredTrip]) -> Evidence:
         """Return what these trips say about rewards."""
         if not trips:
             return Evidence.nothing(self.n_edges)
         return Evidence.of_sums(*self._sums(trips), self._noise)
 
-    def visits(self, trips: Iterable[Measured]) -> Vector:
+    def visits(self, trips: Iterable[MeasuredTrip]) -> Vector:
         """Return how often each edge was part of a measurement, shape (n,)."""
         places = [_covered(trip)[0] for trip in trips]
         flat = np.concatenate(places) if places else np.empty(0, dtype=np.intp)
         return np.bincount(flat, minlength=self.n_edges).astype(np.float64)
 
-    def _sums(self, trips: list[Measured]) -> tuple[Rows, Rows, Vector]:
+    def _sums(self, trips: list[MeasuredTrip]) -> tuple[Rows, Rows, Vector]:
         places, sizes, rewards = [], [], []
         for trip in trips:
             drivetrain = self._fleet.drivetrain(trip.vehicle)
@@ -197,7 +197,7 @@ class Reader:
         return np.concatenate(places), starts.astype(np.intp), np.concatenate(rewards)
 
 
-def _covered(trip: Measured) -> tuple[Rows, Rows]:
+def _covered(trip: MeasuredTrip) -> tuple[Rows, Rows]:
     """Return the edges of all spans, one span after the other, and the size of each."""
     lengths = trip.last - trip.first + 1
     if lengths.sum() == trip.edges.size:

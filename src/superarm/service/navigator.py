@@ -9,13 +9,13 @@ from superarm.service.battery import Battery, prepare
 from superarm.service.fleet import Fleet
 from superarm.service.geography import Geography
 from superarm.service.learning import Current
-from superarm.service.routing import Prediction, Router, Wish
+from superarm.service.routing import Prediction, RouteQuery, Router
 from superarm.service.schemas import (
     Alternative,
     BeliefAnswer,
     Coordinates,
     Line,
-    Place,
+    PlaceOnRoad,
     Profile,
     RouteAnswer,
     RouteBody,
@@ -54,7 +54,7 @@ class Navigator:
             msg = "the start or the goal is closed; choose another, or open it"
             raise InfeasibleError(msg)
         battery = request.battery
-        wish = Wish(
+        query = RouteQuery(
             start,
             goal,
             request.mode,
@@ -65,7 +65,7 @@ class Navigator:
         )
         vehicle = vehicle_of(request.vehicle)
         drivetrain = self.fleet.drivetrain(vehicle)
-        answer = self.router.answer(wish, current.posterior, drivetrain, self._rng)
+        answer = self.router.answer(query, current.posterior, drivetrain, self._rng)
         issued = [
             Issued(new_route_id(), key_id, vehicle, request.mode, route, answer.best.mean_wh)
             for route in (answer.route, *answer.alternatives)
@@ -110,7 +110,7 @@ class Navigator:
             ),
         )
 
-    def edge_at(self, place: Place) -> tuple[int, float | None]:
+    def edge_at(self, place: PlaceOnRoad) -> tuple[int, float | None]:
         """Return the edge meant, and how far it is from the point given."""
         if not isinstance(place, Coordinates):
             return self._position(place), None

@@ -46,7 +46,7 @@ class InducedJoint:
 
 
 @dataclass(frozen=True, eq=False)
-class Posterior:
+class RoadPosterior:
     """The belief about rewards -f at one moment, in Wh of the reference vehicle.
 
     Attributes:
@@ -70,14 +70,14 @@ class Posterior:
     @classmethod
     def of(
         cls, belief: DenseGP | InducedGP, counts: Vector, *, trips: int, version: int = 0
-    ) -> "Posterior":
+    ) -> "RoadPosterior":
         """Return the posterior of a belief."""
         joint: Joint
         if isinstance(belief, DenseGP):
             joint = WholeJoint(belief.matrix)
         else:
             joint = InducedJoint(belief.features, belief.core_covariance, belief.residual)
-        noise = float(np.sqrt(belief.noise_variance[0]))
+        noise = float(np.sqrt(belief.prior.noise_variance[0]))
         return cls(version, trips, belief.mean, np.sqrt(belief.variance), counts, joint, noise)
 
     def cost_wh(self, drivetrain: Drivetrain) -> Vector:

@@ -12,11 +12,10 @@ from superarm.gaussian import Marginals
 from superarm.navigation import RoadNetwork
 from superarm.oracles.search import dijkstra
 from superarm.policies import Greedy, MarginalThompson, Rectified, UpperConfidenceBound
-from superarm.protocols import IndexPolicy
-from superarm.protocols import Posterior as AnyPosterior
+from superarm.protocols import IndexPolicy, Posterior
 from superarm.service.battery import Battery, probability_of_arrival
 from superarm.service.fleet import Drivetrain
-from superarm.service.posterior import Posterior
+from superarm.service.posterior import RoadPosterior
 from superarm.theory import BayesUCBWidth
 
 Mode = Literal["explore", "optimistic", "best"]
@@ -64,7 +63,7 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class Wish:
+class RouteQuery:
     """What is asked for.
 
     Attributes:
@@ -119,7 +118,7 @@ class Router:
         counts = np.bincount(network.turns[:, 0], minlength=network.n_edges)
         self._starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
         # policies are told of zero noise: costs below zero count as zero, nothing more
-        self._policies: dict[Mode, IndexPolicy[AnyPosterior]] = {
+        self._policies: dict[Mode, IndexPolicy[Posterior]] = {
             "explore": Rectified(MarginalThompson()),
             "optimistic": Rectified(
                 UpperConfidenceBound(BayesUCBWidth(network.n_edges, omega=1.0, xi=1.0))
@@ -129,38 +128,38 @@ class Router:
 
     def answer(
         self,
-        wish: Wish,
-        posterior: Posterior,
+        query: RouteQuery,
+        posterior: RoadPosterior,
         drivetrain: Drivetrain,
         rng: np.random.Generator,
     ) -> Answer:
         """Find the route that was asked for."""
-        best_costs = self._costs(self._policies["best"], wish, posterior, drivetrain, rng)
-        best = self._predicted(self.path(best_costs, wish), wish, posterior, drivetrain)
+        best_costs = self._costs(self._policies["best"], query, posterior, drivetrain, rng)
+        best = self._predicted(self.path(best_costs, query), query, posterior, drivetrain)
         route, fallback = best, None
-        if wish.mode != "best":
-            costs = self._costs(self._policies[wish.mode], wish, posterior, drivetrain, rng)
-            edges = self.path(costs, wish)
+        if query.mode != "best":
+            costs = self._costs(self._policies[query.mode], query, posterior, drivetrain, rng)
+            edges = self.path(costs, query)
             if not np.array_equal(edges, best.edges):
-                route = self._predicted(edges, wish, posterior, drivetrain)
-                fallback = _too_bold(route, best, wish)
+                route = self._predicted(edges, query, posterior, drivetrain)
+                fallback = _too_bold(route, best, query)
         if fallback is not None:
             route = best
         found = [route]
-        for edges in self._others(best_costs, wish, found):
-            other = self._predicted(edges, wish, posterior, drivetrain)
+        for edges in self._others(best_costs, query, found):
+            other = self._predicted(edges, query, posterior, drivetrain)
             if other.mean_wh <= best.mean_wh + (MOST_ENERGY - 1) * abs(best.mean_wh):
                 found.append(other)
         return Answer(route, best, tuple(found[1:]), fallback)
 
-    def path(self, costs: Vector, wish: Wish) -> Rows:
+    def path(self, costs: Vector, query: RouteQuery) -> Rows:
         """Return the cheapest path; costs are infinite where it may not go."""
-        arrival = dijkstra(self._starts, self._heads, costs[self._heads], wish.start, wish.goal)
-        edges = [wish.goal]
-        while edges[-1] != wish.start:
+        arrival = dijkstra(self._starts, self._heads, costs[self._heads], query.start, query.goal)
+        edges = [query.goal]
+        while edges[-1] != query.start:
             arc = arrival[edges[-1]]
             if arc < 0:
-                ids = self.network.edge_ids[[wish.start, wish.goal]].tolist()
+                ids = self.network.edge_ids[[query.start, query.goal]].tolist()
                 msg = (
                     f"no open road leads from edge {ids[0]!r} to {ids[1]!r}; "
                     "open closed edges, or choose another start or goal"
@@ -171,9 +170,9 @@ class Router:
 
     @staticmethod
     def _costs(
-        policy: IndexPolicy[AnyPosterior],
-        wish: Wish,
-        posterior: Posterior,
+        policy: IndexPolicy[Posterior],
+        query: RouteQuery,
+        posterior: RoadPosterior,
         drivetrain: Drivetrain,
         rng: np.random.Generator,
     ) -> Vector:
@@ -184,29 +183,29 @@ class Router:
             np.zeros(posterior.mean.size),
         )
         costs = np.maximum(-policy.indices(posterior.trips + 1, rewards, rng), 0.0)
-        costs[list(wish.closed)] = np.inf
+        costs[list(query.closed)] = np.inf
         return costs
 
     @staticmethod
     def _predicted(
-        edges: Rows, wish: Wish, posterior: Posterior, drivetrain: Drivetrain
+        edges: Rows, query: RouteQuery, posterior: RoadPosterior, drivetrain: Drivetrain
     ) -> Prediction:
         mean, covariance = posterior.along(edges, drivetrain)
         prediction = predicted(edges, mean, covariance)
-        if wish.battery is None:
+        if query.battery is None:
             return prediction
-        return replace(prediction, arrival=probability_of_arrival(wish.battery, mean, covariance))
+        return replace(prediction, arrival=probability_of_arrival(query.battery, mean, covariance))
 
-    def _others(self, costs: Vector, wish: Wish, found: list[Prediction]) -> Iterator[Rows]:
+    def _others(self, costs: Vector, query: RouteQuery, found: list[Prediction]) -> Iterator[Rows]:
         """Yield routes that differ enough from all found so far, by making known roads dear."""
         lengths = self.network.length_m
         dear = costs.copy()
         last = found[0].edges
         for _ in range(_ATTEMPTS):
-            if len(found) > wish.alternatives:
+            if len(found) > query.alternatives:
                 return
             dear[last] *= _PENALTY
-            last = self.path(dear, wish)
+            last = self.path(dear, query)
             mine = lengths[last].sum()
             if all(
                 lengths[np.intersect1d(last, other.edges)].sum() < MOST_SHARED * mine
@@ -222,9 +221,9 @@ def predicted(edges: Rows, mean: Vector, covariance: Matrix) -> Prediction:
     return Prediction(edges, float(total[-1]), float(spread[-1]), total, spread)
 
 
-def _too_bold(route: Prediction, best: Prediction, wish: Wish) -> str | None:
+def _too_bold(route: Prediction, best: Prediction, query: RouteQuery) -> str | None:
     """Say why a route may not be offered for the sake of learning, if so."""
-    allowed = best.mean_wh + wish.max_extra_energy * abs(best.mean_wh)
+    allowed = best.mean_wh + query.max_extra_energy * abs(best.mean_wh)
     if route.mean_wh > allowed:
         return (
             f"the route to explore was expected to take {route.mean_wh - best.mean_wh:.0f} Wh more "

@@ -23,7 +23,7 @@ from superarm.navigation import Vehicle
 from superarm.service.fleet import CLASSES
 from superarm.service.routing import Mode
 
-MOST_EDGES = 5_000
+MOST_TRIP_EDGES = 5_000
 MOST_TRIPS = 1_000
 _NOT_SHOWN = ("body", "trip", "batch")  # of our making, not the client's
 
@@ -103,7 +103,7 @@ class Coordinates(_Model):
     )
 
 
-Place = Annotated[_EdgeId | Coordinates, Field(description="An edge id, or coordinates.")]
+PlaceOnRoad = Annotated[_EdgeId | Coordinates, Field(description="An edge id, or coordinates.")]
 
 
 class BatteryIn(_Model):
@@ -124,11 +124,11 @@ class BatteryIn(_Model):
 class RouteRequest(_Model):
     """Ask for a route."""
 
-    start: Place
-    goal: Place
+    start: PlaceOnRoad
+    goal: PlaceOnRoad
     vehicle: VehicleIn = "car"
     battery: BatteryIn | None = None
-    closed_edges: Annotated[list[_EdgeId], Field(max_length=MOST_EDGES)] = []
+    closed_edges: Annotated[list[_EdgeId], Field(max_length=MOST_TRIP_EDGES)] = []
     mode: Mode = Field(
         default="explore",
         description="explore: Thompson sampling; optimistic: BayesUCB; best: least energy.",
@@ -210,8 +210,8 @@ class RouteAnswer(RouteBody):
 class Span(_Model):
     """Energy of consecutive edges, by their positions in the trip's list of edges."""
 
-    first: Annotated[int, Field(ge=0, lt=MOST_EDGES)]
-    last: Annotated[int, Field(ge=0, lt=MOST_EDGES)]
+    first: Annotated[int, Field(ge=0, lt=MOST_TRIP_EDGES)]
+    last: Annotated[int, Field(ge=0, lt=MOST_TRIP_EDGES)]
     energy_wh: _Energy
 
 
@@ -222,15 +222,15 @@ class TripIn(_Model):
     route_id: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[0-9a-f]+$")] | None = (
         None
     )
-    edges: Annotated[list[_EdgeId], Field(min_length=1, max_length=MOST_EDGES)] | None = None
+    edges: Annotated[list[_EdgeId], Field(min_length=1, max_length=MOST_TRIP_EDGES)] | None = None
     vehicle: VehicleIn | None = Field(
         default=None, description="Left out: that of the route, else a car."
     )
     driven_at: Time = Field(description="RFC 3339 with offset.")
-    edge_energy_wh: Annotated[list[_Energy | None], Field(max_length=MOST_EDGES)] | None = Field(
-        default=None, description="One per edge; null where none was measured."
+    edge_energy_wh: Annotated[list[_Energy | None], Field(max_length=MOST_TRIP_EDGES)] | None = (
+        Field(default=None, description="One per edge; null where none was measured.")
     )
-    spans: Annotated[list[Span], Field(min_length=1, max_length=MOST_EDGES)] | None = None
+    spans: Annotated[list[Span], Field(min_length=1, max_length=MOST_TRIP_EDGES)] | None = None
     total_energy_wh: _Energy | None = None
 
     @model_validator(mode="after")
@@ -350,7 +350,7 @@ class StatsAnswer(BaseModel):
     trips_learned: int
     distinct_edges: int
     quarantined: int
-    mean_energy_wh: float | None = Field(description="Measured, over whole trips on routes.")
+    mean_energy_wh: float | None = Field(description="MeasuredTrip, over whole trips on routes.")
     mean_best_wh: float | None = Field(description="Expected of the best route, when issued.")
     calibration: Calibration
     recent: Calibration = Field(description="Over the last 1,000 such trips.")

@@ -13,7 +13,7 @@ from superarm.errors import DataError
 from superarm.service.api import make_app
 from superarm.service.demo import add_demo
 from superarm.service.logs import log_as_json
-from superarm.service.state import Settings, State
+from superarm.service.state import ServiceState, Settings
 
 DRAIN_S = 20
 SWITCH_S = 0.0005
@@ -45,7 +45,7 @@ def serve(
         raise DataError(msg)
     log_as_json(log_level)
     sys.setswitchinterval(SWITCH_S)
-    app = make_app(State(settings), add_demo if settings.demo else None)
+    app = make_app(ServiceState(settings), add_demo if settings.demo else None)
     config = uvicorn.Config(
         app,
         log_config=None,

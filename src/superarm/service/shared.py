@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import frozen
-from superarm.service.posterior import InducedJoint, Joint, Posterior, WholeJoint
+from superarm.service.posterior import InducedJoint, Joint, RoadPosterior, WholeJoint
 
 SLOTS = 2
 _FLOAT = 8
@@ -38,7 +38,7 @@ class SharedPosteriors:
         self._memory = mmap.mmap(self.handle, size, flags)
         self._filled = False
 
-    def write(self, slot: int, posterior: Posterior) -> None:
+    def write(self, slot: int, posterior: RoadPosterior) -> None:
         """Fill a slot that nobody reads."""
         parts = self._parts(slot)
         for name in ("mean", "std", "counts"):
@@ -54,7 +54,7 @@ class SharedPosteriors:
                     front["features"][:known], front["residual"][...] = features, residual
                     self._filled = True
 
-    def read(self, slot: int, *, version: int, trips: int, noise_std: float) -> Posterior:
+    def read(self, slot: int, *, version: int, trips: int, noise_std: float) -> RoadPosterior:
         """Return the posterior of a slot; valid until the slot is freed."""
         parts = {name: frozen(part) for name, part in self._parts(slot).items()}
         body = parts.pop("body")
@@ -62,7 +62,9 @@ class SharedPosteriors:
         if self._m:
             front = {name: frozen(part) for name, part in self._static().items()}
             joint = InducedJoint(front["features"], body, front["residual"])
-        return Posterior(version=version, trips=trips, noise_std=noise_std, joint=joint, **parts)
+        return RoadPosterior(
+            version=version, trips=trips, noise_std=noise_std, joint=joint, **parts
+        )
 
     def _static(self) -> dict[str, Any]:
         floats = np.frombuffer(self._memory, dtype=np.float64, count=self._front // _FLOAT)

@@ -10,15 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from superarm.agent import Agent
 from superarm.arrays import Vector
 from superarm.beliefs import DenseGP, InducedGP
 from superarm.errors import DataError
-from superarm.files import sync_folder, write_atomically
-from superarm.oracles import Dijkstra
-from superarm.policies import Greedy
+from superarm.saving import load_value, save_value
+from superarm.saving.files import sync_folder, write_atomically
 from superarm.service.history import Cursor
-from superarm.state import load, save
 
 _KEPT = 2
 _BELIEF, _VISITS, _MANIFEST = "belief", "visits.npy", "manifest.json"
@@ -57,9 +54,7 @@ class Snapshots:
         temporary = self._folder / f".writing-{secrets.token_hex(8)}"
         temporary.mkdir()
         try:
-            rng = np.random.default_rng(0)
-            agent: Agent[Any, Any] = Agent(learned.belief, Greedy(), Dijkstra())
-            save(agent, temporary / _BELIEF, t=learned.trips, world=rng, mind=rng)
+            save_value(learned.belief, temporary / _BELIEF)
             write_atomically(temporary / _VISITS, lambda file: np.save(file, learned.visits))
             manifest = {
                 "fingerprint": self._fingerprint,
@@ -104,7 +99,7 @@ class Snapshots:
         if _sha256(path / _VISITS) != manifest["visits_sha256"]:
             msg = f"{path / _VISITS} is damaged: its checksum does not match"
             raise DataError(msg)
-        belief = load(path / _BELIEF).agent.belief
+        belief = load_value(path / _BELIEF)
         if not isinstance(belief, (DenseGP, InducedGP)):
             msg = f"{path / _BELIEF} holds no belief about roads"
             raise DataError(msg)

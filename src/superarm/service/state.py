@@ -17,14 +17,14 @@ from superarm.service.database import Database, now_us
 from superarm.service.fleet import Fleet
 from superarm.service.gate import Refused, logger
 from superarm.service.keys import Key, KeyRing
-from superarm.service.learner import Orders
+from superarm.service.learner import LearnerSettings
 from superarm.service.learning import Current, Learning
 from superarm.service.measurements import Reader
 from superarm.service.metrics import Metrics
 from superarm.service.navigator import Navigator
 from superarm.service.rates import RateLimit
 from superarm.service.shared import SharedPosteriors
-from superarm.service.store import Store, Sums
+from superarm.service.store import Sums, TripStore
 from superarm.service.writing import Writer
 
 _Result = TypeVar("_Result")
@@ -65,7 +65,7 @@ class Settings:
     seed: int | None = None
 
 
-class State:
+class ServiceState:
     """The parts of a server, started together and ended in the right order."""
 
     def __init__(self, settings: Settings) -> None:
@@ -83,7 +83,7 @@ class State:
         self.rates = RateLimit(settings.rate, 4 * settings.rate)
         self._strangers = RateLimit(_LOOKUPS_PER_SECOND, 4 * _LOOKUPS_PER_SECOND)
         self.navigator = Navigator(self.network, self.fleet, settings.seed)
-        self.store = Store(self.database, self.network, Reader(self.fleet))
+        self.store = TripStore(self.database, self.network, Reader(self.fleet))
         self.current: Current | None = None
         self._router = ThreadPoolExecutor(1, "routing")
         self._waiting = 0
@@ -97,7 +97,7 @@ class State:
         settings.state.mkdir(parents=True, exist_ok=True)
         file = settings.state / "network.npz"
         self.network.save(file)
-        orders = Orders(
+        learner = LearnerSettings(
             network=str(file),
             database=self.database.url,
             snapshots=str(settings.state / "snapshots"),
@@ -109,7 +109,7 @@ class State:
             route_days=settings.route_days,
         )
         shared = SharedPosteriors(self.network.n_edges, self.fleet.n_features)
-        self.learning = Learning(orders, shared, self.fleet.noise_std_wh, self._swap, self._note)
+        self.learning = Learning(learner, shared, self.fleet.noise_std_wh, self._swap, self._note)
         self.writer = Writer(self.store, self.learning.wake, settings.most_waiting_writes)
 
     def stop(self) -> None:

@@ -21,10 +21,10 @@ from superarm.service.database import (
     transaction_number,
 )
 from superarm.service.fleet import CLASSES
-from superarm.service.folding import Folded
+from superarm.service.folding import FoldedTrips
 from superarm.service.measurements import (
     ImplausibleTripError,
-    Measured,
+    MeasuredTrip,
     Reader,
     UnusableTripError,
     content_digest,
@@ -99,7 +99,7 @@ def new_route_id() -> str:
     return secrets.token_hex(16)
 
 
-class Store:
+class TripStore:
     """Reads and writes the database; every method is one transaction."""
 
     def __init__(self, database: Database, network: RoadNetwork, reader: Reader) -> None:
@@ -180,7 +180,7 @@ class Store:
             vehicle = vehicle_of(trip.vehicle)
         else:
             vehicle = CLASSES["car"] if route is None else unpacked_vehicle(route.vehicle)
-        measured = Measured(vehicle, edges, *spans_of(trip, edges.size))
+        measured = MeasuredTrip(vehicle, edges, *spans_of(trip, edges.size))
         self.reader.require_plausible(measured)
         row = measured.pack() | {
             "key_id": item.key_id,
@@ -225,7 +225,7 @@ class Store:
         return [self._as_stored(row) for row in rows]
 
     def _as_stored(self, row: Any) -> dict[str, Any]:  # noqa: ANN401 - a row
-        trip = Measured.unpack(row.vehicle, row.edges, row.spans, row.energies_wh)
+        trip = MeasuredTrip.unpack(row.vehicle, row.edges, row.spans, row.energies_wh)
         spans = zip(trip.first.tolist(), trip.last.tolist(), trip.energies_wh.tolist(), strict=True)
         return {
             "sequence": row.sequence,
@@ -262,7 +262,7 @@ class Store:
         with self.database.reading() as connection:
             everything = _sums(connection, None)
             for sums in connection.execute(select(folded.c.sums)).scalars():
-                old = Folded.unpack(sums).calibration
+                old = FoldedTrips.unpack(sums).calibration
                 everything = Sums(*np.add(everything, old).tolist())
             return everything, _sums(connection, RECENT)
 

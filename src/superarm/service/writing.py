@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import exc
 
 from superarm.service.schemas import TripOutcome
-from superarm.service.store import Issued, Reported, Store
+from superarm.service.store import Issued, Reported, TripStore
 
 MOST_WAITING = 2_000
 _MOST_TOGETHER = 256
@@ -31,7 +31,7 @@ class Writer:
     """One thread that commits what handlers hand over; they wait until it is durable."""
 
     def __init__(
-        self, store: Store, stored: Callable[[], None], most_waiting: int = MOST_WAITING
+        self, store: TripStore, stored: Callable[[], None], most_waiting: int = MOST_WAITING
     ) -> None:
         """Start the thread.
 

@@ -1,5 +1,6 @@
 """The theory of the paper as code: confidence schedules, information gain, regret bounds."""
 
+from superarm.protocols import Width
 from superarm.theory.bounds import (
     Bound,
     BoundCurve,
@@ -20,31 +21,19 @@ from superarm.theory.information import (
     information_gain,
 )
 from superarm.theory.regularity import Regularity
-from superarm.theory.rival_schedules import (
-    AgnosticWidth,
-    ClockWidth,
-    CountWidth,
-    RidgeWidth,
-    RussoVanRoyWidth,
-    SrinivasWidth,
-)
 from superarm.theory.schedules import (
     BayesUCBWidth,
     FixedWidth,
     QuantileWidth,
     ScaledWidth,
     UCBWidth,
-    Width,
 )
-from superarm.theory.validity import Validity, validate
+from superarm.theory.validity import Judged, Validity, validate
 
 __all__ = [
-    "AgnosticWidth",
     "BayesUCBWidth",
     "Bound",
     "BoundCurve",
-    "ClockWidth",
-    "CountWidth",
     "EigenvalueBound",
     "FixedWidth",
     "GainBounds",
@@ -52,12 +41,10 @@ __all__ = [
     "GreedyGain",
     "InfiniteBayesUCBWidth",
     "InfiniteUCBWidth",
+    "Judged",
     "QuantileWidth",
     "Regularity",
-    "RidgeWidth",
-    "RussoVanRoyWidth",
     "ScaledWidth",
-    "SrinivasWidth",
     "UCBWidth",
     "Validity",
     "Width",

@@ -7,13 +7,10 @@ Finite arm sets (Theorem 1): `UCBWidth` and `BayesUCBWidth`. Both need at least 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from superarm.arrays import require_positive
 from superarm.gaussian import upper_quantile_width
-
-Width: TypeAlias = Callable[[int], float]
-"""A schedule t -> sqrt(beta_t), t counted from 1."""
+from superarm.protocols import Width
 
 _FEWEST_ARMS = 3  # the smallest integer above sqrt(2 pi)
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)

@@ -1,0 +1,208 @@
+r"""What linear observations say about a finite universe of arms, summed up.
+
+An observation is a sum of arms with noise, :math:`y_i = h_i^T f + \varepsilon_i`,
+:math:`\varepsilon_i \sim N(0, R_i)`: one arm, a stretch of them, or all that a super arm earned.
+Of any number of them only
+
+.. math:: A = \sum_i h_i h_i^T / R_i, \qquad w = \sum_i h_i y_i / R_i
+
+matter for the posterior (n x n, sparse, and n numbers), and besides
+:math:`\sum_i y_i^2 / R_i`, :math:`\sum_i \log R_i` and their number for the density of the
+observations themselves. Evidence adds up in any order, so that histories can be read in batches,
+merged, and thrown away without changing what follows from them.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
+
+from superarm.arrays import (
+    Rows,
+    Vector,
+    as_positions,
+    as_rows,
+    as_vector,
+    frozen,
+    require_positive,
+)
+from superarm.beliefs.prior import checked_noise
+from superarm.values import assembled
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The sums of some observations.
+
+    Attributes:
+        precision: A, shape (n, n), sparse.
+        weighted: w, shape (n,).
+        squares: the sum of squared observations over their noise variances.
+        log_noise: the sum of the logarithms of noise variances.
+        count: how many observations.
+
+    >>> noise = np.ones(3)
+    >>> seen = Evidence.of_sums([0, 1, 2], [0, 1, 3], [5.0, 8.0], noise)  # arm 0; arms 1 + 2
+    >>> seen.precision.toarray().tolist()
+    [[1.0, 0.0, 0.0], [0.0, 0.5, 0.5], [0.0, 0.5, 0.5]]
+    >>> seen.weighted.tolist(), seen.squares, seen.count
+    ([5.0, 4.0, 4.0], 57.0, 2)
+    """
+
+    precision: csr_array
+    weighted: Vector
+    squares: float = 0.0
+    log_noise: float = 0.0
+    count: int = 0
+
+    @classmethod
+    def nothing(cls, n_arms: int) -> "Evidence":
+        """Return what is known before the first observation."""
+        return cls(csr_array((n_arms, n_arms)), frozen(np.zeros(n_arms)))
+
+    @classmethod
+    def of_rewards(
+        cls,
+        places: ArrayLike,
+        rewards: ArrayLike,
+        noise: Vector,
+        *,
+        noise_variance: ArrayLike | None = None,
+    ) -> "Evidence":
+        """Sum up one reward per arm; the arguments are those of `of_sums`."""
+        rows = as_positions("places", places, noise.size)
+        starts = np.arange(rows.size + 1)
+        return cls.of_sums(rows, starts, rewards, noise, noise_variance=noise_variance)
+
+    @classmethod
+    def of_sums(
+        cls,
+        places: ArrayLike,
+        starts: ArrayLike,
+        totals: ArrayLike,
+        noise: Vector,
+        *,
+        noise_variance: ArrayLike | None = None,
+    ) -> "Evidence":
+        """Sum up totals of arms, whose noises add up as their rewards do.
+
+        Args:
+            places: the arms of all sums, one sum after the other; an arm may occur in many, and
+                twice in one (played twice).
+            starts: where the arms of each sum begin, shape (m + 1,); no sum is empty.
+            totals: what was measured, shape (m,).
+            noise: the noise variance of one reward of every arm, shape (n,).
+            noise_variance: of the totals, where it is known and not that of their arms added up;
+                one number or shape (m,).
+        """
+        rows = as_positions("places", places, noise.size)
+        begin = _checked_starts(starts, rows.size)
+        values = as_vector("totals", totals, begin.size - 1)
+        require_positive("noise", noise)
+        if values.size == 0:
+            return cls.nothing(noise.size)
+        errors = np.add.reduceat(noise[rows], begin[:-1])
+        if noise_variance is not None:
+            errors = checked_noise(noise_variance, values.size)
+        weights = 1 / errors
+        shape = (values.size, noise.size)
+        which = csr_array((np.ones(rows.size), rows.copy(), begin.copy()), shape=shape)
+        which.sum_duplicates()
+        scaled = csr_array(
+            (which.data * np.repeat(weights, np.diff(which.indptr)), which.indices, which.indptr),
+            shape=shape,
+        )
+        return cls(
+            precision=csr_array(scaled.T @ which),
+            weighted=frozen(np.asarray(scaled.T @ values)),
+            squares=float(weights @ values**2),
+            log_noise=float(np.log(errors).sum()),
+            count=int(values.size),
+        )
+
+    def __add__(self, other: "Evidence") -> "Evidence":
+        """Return what both say together."""
+        return Evidence(
+            precision=csr_array(self.precision + other.precision),
+            weighted=frozen(self.weighted + other.weighted),
+            squares=self.squares + other.squares,
+            log_noise=self.log_noise + other.log_noise,
+            count=self.count + other.count,
+        )
+
+    def require_size(self, n_arms: int) -> None:
+        """Refuse evidence about another number of arms."""
+        if self.weighted.size != n_arms:
+            msg = f"this evidence is about {self.weighted.size} arms, the belief about {n_arms}"
+            raise ValueError(msg)
+
+    def stored(self) -> dict[str, object]:
+        """Return plain arrays and numbers."""
+        matrix = self.precision
+        return {
+            "data": matrix.data,
+            "indices": matrix.indices,
+            "indptr": matrix.indptr,
+            "weighted": self.weighted,
+            "sums": np.array([self.squares, self.log_noise, float(self.count)]),
+        }
+
+    @classmethod
+    def restored(cls, parts: dict[str, Any]) -> "Evidence":
+        """Return the evidence from plain arrays and numbers."""
+        size = parts["weighted"].size
+        matrix = csr_array((parts["data"], parts["indices"], parts["indptr"]), shape=(size, size))
+        squares, log_noise, count = parts["sums"].tolist()
+        return assembled(
+            cls,
+            precision=matrix,
+            weighted=frozen(parts["weighted"]),
+            squares=squares,
+            log_noise=log_noise,
+            count=int(count),
+        )
+
+    def __repr__(self) -> str:
+        """Return one line."""
+        return f"Evidence({self.count:,} observations of {self.weighted.size:,} arms)"
+
+
+@dataclass(frozen=True, eq=False)
+class EvidenceSoFar:
+    """All evidence of a history, in pieces that are merged as they grow alike.
+
+    Adding to one large sum would read all of it every time; so pieces at least halve in size, and
+    every entry is merged a logarithmic number of times.
+    """
+
+    pieces: tuple[Evidence, ...] = ()
+
+    def after(self, more: Evidence) -> "EvidenceSoFar":
+        """Return the pieces with more evidence."""
+        pieces = [*self.pieces, more]
+        while len(pieces) > 1 and pieces[-2].precision.nnz <= 2 * pieces[-1].precision.nnz:
+            last = pieces.pop()
+            pieces[-1] += last
+        return EvidenceSoFar(tuple(pieces))
+
+    def total(self, n_arms: int) -> Evidence:
+        """Return all of it together."""
+        return sum(self.pieces[::-1], Evidence.nothing(n_arms))
+
+    @property
+    def count(self) -> int:
+        """How many observations."""
+        return sum(piece.count for piece in self.pieces)
+
+
+def _checked_starts(starts: ArrayLike, size: int) -> Rows:
+    begin = as_rows("starts", starts)
+    if begin.size == 0 or begin[0] != 0 or begin[-1] != size or (np.diff(begin) < 1).any():
+        msg = (
+            f"starts must rise from 0 to the number of arms, {size}, and no sum may be empty; "
+            f"got {begin.tolist()[:8]}"
+        )
+        raise ValueError(msg)
+    return begin

@@ -1,0 +1,138 @@
+r"""The algebra that beliefs about sums share: one batch of evidence, and how exact that is.
+
+A batch arrives as `Evidence` (A, w). With :math:`A = S S^T` (a pivoted Cholesky factor of its rank
+r) and :math:`S z = w - A \mu`,
+
+.. math::
+    I + S^T \Sigma S = L L^T, \qquad G = L^{-1} S^T \Sigma, \qquad
+    \mu \leftarrow \mu + G^T L^{-1} z, \qquad \Sigma \leftarrow \Sigma - G^T G .
+
+The eigenvalues of what is factorised are at least one, and no mean is the difference of large
+numbers. The covariance is one, though: it is good to machine precision times the *prior* variance,
+and what is left of a variance after much has been learned of an arm is a share of about
+
+.. math:: \frac{1}{1 + \rho}, \qquad \rho = \max_a \sqrt{v_a}\, \big(A_\mathrm{all} \sqrt v\big)_a
+
+of it, with v the prior variances and :math:`A_\mathrm{all}` all evidence so far: :math:`\rho` is
+"prior over noise", and bounds the largest eigenvalue of :math:`K^{1/2} A_\mathrm{all} K^{1/2}`.
+So variances, and the weights of later rewards of the same arms, have relative errors of some
+:math:`\epsilon \rho`. `require_precision` refuses evidence beyond `MOST_PRECISION`.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.linalg import blas, cholesky, solve_triangular
+
+from superarm.arrays import Matrix, Rows, Vector
+from superarm.beliefs.factor import pivoted_root, solve_lower
+from superarm.beliefs.sums.evidence import Evidence
+from superarm.errors import NumericalError
+
+MOST_PRECISION = 1e10
+"""Prior over noise (see above) up to which evidence is accepted: six digits are left then."""
+
+_BLOCK = 512
+
+
+@dataclass(frozen=True, eq=False)
+class Root:
+    """S with A = S S^T, of full rank r, at the rows of A that are not zero.
+
+    Attributes:
+        touched: which rows these are.
+        matrix: S at these rows, shape (k, r), or its diagonal, shape (k,), where A is diagonal.
+        pivots: rows (among the k) in which S is lower triangular, shape (r,).
+    """
+
+    touched: Rows
+    matrix: Matrix | Vector
+    pivots: Rows
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> "Root":
+        """Return the root of the evidence's precision."""
+        precision = evidence.precision
+        touched = np.flatnonzero(np.diff(precision.indptr))
+        if precision.nnz == touched.size:  # arms one by one
+            return cls(touched, np.sqrt(precision.data), np.arange(touched.size))
+        return cls.dense(precision[touched][:, touched].toarray(), touched)
+
+    @classmethod
+    def dense(cls, matrix: Matrix, touched: Rows) -> "Root":
+        """Return a root of a positive semi-definite matrix, of its rank."""
+        return cls(touched, *pivoted_root(matrix))
+
+    def times(self, rows: Matrix) -> Matrix:
+        """Return S^T times a matrix, whose touched rows are given."""
+        if self.matrix.ndim == 1:
+            return self.matrix[:, None] * rows
+        return self.matrix.T @ rows
+
+    def inner(self, half: Matrix) -> Matrix:
+        """Return S^T C S from half = S^T C at the touched columns."""
+        product = half * self.matrix if self.matrix.ndim == 1 else half @ self.matrix
+        return np.asarray(product)
+
+    def solve(self, surprise: Vector) -> Vector:
+        """Return z with S z = surprise, given at the touched rows."""
+        if self.matrix.ndim == 1:
+            quotient: Vector = surprise / self.matrix
+            return quotient
+        corner = self.matrix[self.pivots]
+        return solve_triangular(corner, surprise[self.pivots], lower=True, check_finite=False)
+
+
+def moves_of(root: Root, half: Matrix, touched: Rows | slice) -> tuple[Matrix, Matrix]:
+    """Return L and G from half = S^T Sigma, shape (r, n); touched columns are those of S."""
+    inner = root.inner(half[:, touched])
+    inner.flat[:: inner.shape[0] + 1] += 1.0
+    lower = cholesky(inner, lower=True, overwrite_a=True, check_finite=False)
+    return lower, solve_lower(lower, half)
+
+
+def downdated(matrix: Matrix, moves: Matrix, result: Matrix) -> Matrix:
+    """Write matrix - moves^T moves, symmetric in every bit, to result (C-ordered); return it."""
+    np.copyto(result, matrix)
+    blas.dsyrk(-1.0, moves.T, beta=1.0, c=result.T, trans=0, lower=0, overwrite_c=1)
+    _mirror(result)
+    return result
+
+
+def gained(root: Root, lower: Matrix, moves: Matrix, surprise: Vector) -> Vector:
+    """Return what the means move by: G^T L^-1 z."""
+    step = solve_lower(lower, root.solve(surprise)[:, None])[:, 0]
+    gain: Vector = step @ moves
+    return gain
+
+
+def require_precision(load: Vector, spread: Vector, which: Literal["DenseGP", "InducedGP"]) -> None:
+    """Refuse evidence that leaves so little variance that double precision cannot hold it.
+
+    Args:
+        load: all evidence so far times the prior deviations, shape (n,).
+        spread: the prior deviations, shape (n,).
+        which: the belief that refuses.
+    """
+    worst = float((load * spread).max(initial=0.0))
+    if worst > MOST_PRECISION:
+        instead = "use FiniteGP if rewards are of single arms, or a larger noise variance"
+        msg = (
+            f"prior over noise variance would be {worst:.3g} with these rewards; {which} keeps the "
+            f"posterior covariance itself, which double precision holds up to {MOST_PRECISION:.0e}:"
+            f" {instead}"
+        )
+        raise NumericalError(msg)
+
+
+def _mirror(matrix: Matrix) -> None:
+    """Copy the lower triangle to the upper one, in blocks that fit the cache."""
+    size = matrix.shape[0]
+    for top in range(0, size, _BLOCK):
+        bottom = min(top + _BLOCK, size)
+        for left in range(0, top, _BLOCK):
+            matrix[left : left + _BLOCK, top:bottom] = matrix[top:bottom, left : left + _BLOCK].T
+        corner = matrix[top:bottom, top:bottom]
+        lower = np.tril(corner, -1)
+        corner[:] = lower + lower.T + np.diag(corner.diagonal())

@@ -1,0 +1,1 @@
+"""Demonstrations: `superarm demo` runs them. Nothing else imports from here."""

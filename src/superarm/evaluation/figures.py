@@ -1,0 +1,150 @@
+"""Regret curves as pictures."""
+
+import io
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from superarm.arrays import Vector
+from superarm.evaluation.comparison import Result
+from superarm.evaluation.regret import BayesianRegret
+
+# colour-blind-safe (Okabe-Ito, then Tol's muted ones); one colour per policy, one style per belief
+COLOURS = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"),
+    *("#000000", "#882255", "#999933", "#332288", "#8A5A2B", "#7F7F7F"),
+)
+LineStyle = str | tuple[int, tuple[int, ...]]
+_STYLES: tuple[LineStyle, ...] = (
+    *("-", "--", ":", "-."),
+    *((0, (6, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (8, 4))),
+)
+
+_FAR_APART = 5  # regrets that differ by more are drawn on a logarithmic scale
+_PICTURES = (".png", ".pdf", ".svg")
+
+
+def plot_regret(
+    axes: Axes,
+    regrets: Mapping[str, BayesianRegret],
+    styles: Mapping[str, tuple[str, LineStyle]] | None = None,
+) -> None:
+    """Plot mean cumulative regret with a band of one standard error per method.
+
+    Names of the form ``BELIEF-POLICY`` share the colour of the policy and the line style of the
+    belief, unless styles are given. Where regrets end far apart the scale is logarithmic: on a
+    linear one the best methods, which matter, would be one flat line.
+    """
+    styles = styles or line_styles(regrets)
+    for name, regret in regrets.items():
+        rounds = np.arange(1, regret.mean.size + 1)
+        colour, style = styles[name]
+        axes.plot(rounds, regret.mean, linestyle=style, color=colour, label=name, linewidth=1.8)
+        low, high = regret.mean - regret.standard_error, regret.mean + regret.standard_error
+        low = np.maximum(low, 1e-3 * regret.mean)  # a logarithmic scale has no zero
+        axes.fill_between(rounds, low, high, color=colour, alpha=0.15, linewidth=0)
+    longest = max((regret.mean.size for regret in regrets.values()), default=1)
+    axes.set(xlim=(1, max(longest, 2)), ylim=(0, None))
+    ends = [float(regret.mean[-1]) for regret in regrets.values() if regret.mean[-1] > 0]
+    if ends and max(ends) > _FAR_APART * min(ends):
+        early = [float(r.mean[r.mean.size // 10]) for r in regrets.values()]
+        axes.set(yscale="log", ylim=(max(min(early), min(ends) / 30), None))
+    tidy(axes)
+
+
+def line_styles(names: Iterable[str]) -> dict[str, tuple[str, LineStyle]]:
+    """Return a colour and a line style per method; no two methods look alike if there are few.
+
+    Methods of one policy, or names without one, differ in colour.
+    """
+    given = list(names)
+    beliefs = list(dict.fromkeys(name.partition("-")[0] for name in given))
+    policies = list(dict.fromkeys(name.partition("-")[2] or name for name in given))
+    one_policy = len(policies) == 1
+    return {
+        name: (
+            COLOURS[
+                (
+                    beliefs.index(name.partition("-")[0])
+                    if one_policy
+                    else policies.index(name.partition("-")[2] or name)
+                )
+                % len(COLOURS)
+            ],
+            _STYLES[beliefs.index(name.partition("-")[0]) % len(_STYLES)],
+        )
+        for name in given
+    }
+
+
+def require_picture(path: Path) -> None:
+    """Refuse a file that no picture can be written to, before the work is done."""
+    if path.suffix.lower() not in _PICTURES:
+        msg = f"{path}: pictures end in {', '.join(_PICTURES)}"
+        raise ValueError(msg)
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def tidy(axes: Axes) -> None:
+    """Leave out lines that say nothing."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(visible=True, axis="y", linewidth=0.4, alpha=0.6)
+
+
+def draw_regret(
+    results: Mapping[str, Result],
+    path: Path | None,
+    *,
+    title: str,
+    label: str = "cumulative regret",
+) -> bytes:
+    """Draw the regret of some methods and return the picture (PNG); also to a file, if named."""
+    figure = Figure(figsize=(8, 4.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    plot_regret(axes, {name: result.regret for name, result in results.items()})
+    repeats = next(iter(results.values())).regret.repeats
+    axes.set(xlabel="round", ylabel=label)
+    axes.set_title(f"{title}\nmean and one standard error over {repeats} worlds", fontsize=11)
+    axes.legend(
+        frameon=False,
+        ncols=2,
+        fontsize=9,
+        loc="lower right" if axes.get_yscale() == "log" else "upper left",
+    )
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=150, format="png")
+    if path is not None:
+        figure.savefig(path, dpi=150)
+    return picture.getvalue()
+
+
+def draw_bound(regret: BayesianRegret, curve: Vector, total: float, path: Path) -> None:
+    """Draw measured regret with its bounds, on a logarithmic scale.
+
+    Args:
+        regret: measured.
+        curve: the bound by the information of the runs, shape (T,).
+        total: the bound by the maximal information gain, at T.
+        path: the file to write, PNG or PDF.
+    """
+    figure = Figure(figsize=(8, 4.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    rounds = np.arange(1, regret.mean.size + 1)
+    axes.plot(rounds, regret.mean, color=COLOURS[0], linewidth=1.8, label="measured regret")
+    low, high = regret.mean - regret.standard_error, regret.mean + regret.standard_error
+    axes.fill_between(
+        rounds, np.maximum(low, 1e-12), high, color=COLOURS[0], alpha=0.2, linewidth=0
+    )
+    axes.plot(rounds, curve, "--", color=COLOURS[1], linewidth=1.8, label="bound, gain of the runs")
+    axes.plot(rounds[-1:], [total], "v", color=COLOURS[3], label="bound, maximal gain")
+    axes.set(xlabel="round", ylabel="Bayesian cumulative regret", yscale="log")
+    axes.set_title(f"Regret and its bounds, {regret.repeats} worlds", fontsize=11)
+    tidy(axes)
+    axes.legend(frameon=False, fontsize=9)
+    figure.savefig(path, dpi=150)

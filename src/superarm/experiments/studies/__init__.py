@@ -1,0 +1,1 @@
+"""The declared studies that come with the package, and the routes of the paper."""

@@ -1,0 +1,277 @@
+"""Conditioning on sums of arms, against the textbook formula."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from strategies import finite, histories, kernels, random_arms, rngs, vectors
+from superarm import Agent, Arms, CapacityError, load, save
+from superarm.arrays import Matrix, Vector
+from superarm.beliefs import DenseGP, Evidence, FiniteGP, InducedGP, MatrixMemory, StreamingGP
+from superarm.kernels import RBF, Kernel, Matern52
+from superarm.oracles import TopK
+from superarm.policies import Greedy
+
+N = 25
+ARMS = random_arms(N, 2, seed=2)
+TIGHT: Any = {"rtol": 0.0, "atol": 1e-9}
+Sums = list[tuple[Any, float]]
+
+
+@st.composite
+def sums(draw: Any) -> Sums:
+    """Spans of arms (some arms twice) and their totals."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    sizes = draw(st.lists(st.sampled_from([1, 1, 2, 6, 30]), max_size=40))
+    return [(rng.integers(N, size=size), 3 * rng.standard_normal()) for size in sizes]
+
+
+def arguments(given_sums: Sums) -> tuple[Arms, Any, Vector]:
+    rows = [rows for rows, _ in given_sums]
+    starts = np.concatenate([[0], np.cumsum([r.size for r in rows])]).astype(int)
+    flat = np.concatenate(rows) if rows else np.empty(0, dtype=int)
+    return ARMS.take(flat), starts, np.array([total for _, total in given_sums])
+
+
+def textbook(mean: Vector, prior: Matrix, noise: Vector, given_sums: Sums) -> tuple[Vector, Matrix]:
+    if not given_sums:
+        return mean, prior
+    rows = np.array([np.bincount(rows, minlength=N) for rows, _ in given_sums], dtype=float)
+    errors = np.array([noise[rows].sum() for rows, _ in given_sums])
+    gain = np.linalg.solve(rows @ prior @ rows.T + np.diag(errors), rows @ prior).T
+    totals = np.array([total for _, total in given_sums])
+    return mean + gain @ (totals - rows @ mean), prior - gain @ rows @ prior
+
+
+@given(kernels(), sums(), vectors(N, 0.02, 2.0), vectors(N))
+def test_conditioning_on_sums_is_the_textbook_posterior(
+    kernel: Kernel, seen: Sums, noise: Vector, mean: Vector
+) -> None:
+    belief = DenseGP.from_kernel(ARMS, kernel, noise, mean)
+    posterior = belief.condition_sums(*arguments(seen)).posterior(ARMS)
+    expected_mean, expected = textbook(mean, kernel.gram(ARMS, ARMS), noise, seen)
+    assert_allclose(posterior.mean, expected_mean, rtol=0, atol=1e-8)
+    assert_allclose(posterior.covariance(), expected, **TIGHT)
+    assert_allclose(posterior.std**2, expected.diagonal(), **TIGHT)
+    assert_array_equal(posterior.covariance(), posterior.covariance().T)
+
+
+@given(kernels(), histories(N), finite(0.01, 2.0), vectors(N))
+def test_sums_of_one_arm_are_rewards(
+    kernel: Kernel, history: Any, noise: float, mean: Vector
+) -> None:
+    dense = DenseGP.from_kernel(ARMS, kernel, noise, mean)
+    finite_gp = FiniteGP.from_kernel(ARMS, kernel, noise, mean)
+    for rows, rewards in history:
+        dense = dense.condition(ARMS.take(rows), rewards)
+        finite_gp = finite_gp.condition(ARMS.take(rows), rewards)
+    left, right = dense.posterior(ARMS), finite_gp.posterior(ARMS)
+    assert_allclose(left.mean, right.mean, rtol=0, atol=1e-8)
+    assert_allclose(left.covariance(), right.covariance(), **TIGHT)
+    assert_array_equal(left.noise_std, right.noise_std)
+
+
+@given(kernels(), sums(), finite(0.05, 2.0), st.integers(0, 40), rngs())
+def test_order_and_batches_do_not_matter_and_evidence_adds_up(
+    kernel: Kernel, seen: Sums, noise: float, cut: int, rng: np.random.Generator
+) -> None:
+    prior = DenseGP.from_kernel(ARMS, kernel, noise)
+    shuffled = [seen[i] for i in rng.permutation(len(seen))]
+    at_once = prior.condition_sums(*arguments(seen))
+    parts = prior.condition_sums(*arguments(shuffled[:cut])).condition_sums(
+        *arguments(shuffled[cut:])
+    )
+    variances = np.full(N, noise)
+    evidence = Evidence.nothing(N)
+    for some in (seen[:cut], seen[cut:]):
+        arms, starts, totals = arguments(some)
+        evidence += Evidence.of_sums(arms.ids, starts, totals, variances)
+    added = prior.condition_evidence(Evidence.restored(evidence.stored()))
+    for other in (parts, added):
+        assert_allclose(at_once.mean, other.mean, rtol=0, atol=1e-8)
+        assert_allclose(at_once.matrix, other.matrix, **TIGHT)
+
+
+@given(kernels(), st.lists(sums(), min_size=3, max_size=6), finite(0.05, 2.0))
+def test_memory_is_used_again_only_when_nobody_holds_it(
+    kernel: Kernel, batches: list[Sums], noise: float
+) -> None:
+    memory = MatrixMemory(most=2)
+    plain = reused = DenseGP.from_kernel(ARMS, kernel, noise)
+    held = [(reused, reused.matrix.copy())]
+    for number, batch in enumerate(batches):
+        arms, starts, totals = arguments(batch)
+        evidence = Evidence.of_sums(arms.ids, starts, totals, plain.prior.noise_variance)
+        plain = plain.condition_evidence(evidence)
+        reused = reused.condition_evidence(evidence, memory)
+        assert_array_equal(reused.mean, plain.mean)
+        assert_array_equal(reused.matrix, plain.matrix)
+        if number % 2:
+            held.append((reused, reused.matrix.copy()))
+        assert not reused.matrix.flags.writeable
+    for belief, before in held:
+        assert_array_equal(belief.matrix, before)
+    assert len(memory._kept) <= 2  # noqa: SLF001
+
+
+def test_memory_nobody_holds_is_used_again() -> None:
+    memory = MatrixMemory(most=3)
+    belief = DenseGP.from_kernel(ARMS, Matern52(0.4), 0.1)
+    for _ in range(20):
+        seen = Evidence.of_rewards([1], [0.5], belief.prior.noise_variance)
+        belief = belief.condition_evidence(seen, memory)
+    assert len(memory._kept) == 2  # noqa: SLF001 - the present belief and the one before it
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_order_of_a_matrix_in_memory_does_not_matter(order: Any) -> None:
+    kernel = Matern52(0.4)
+    given_matrix = np.array(kernel.gram(ARMS, ARMS), order=order)
+    belief = DenseGP.from_covariance(np.zeros(N), given_matrix, 0.1)
+    plain = DenseGP.from_kernel(Arms(np.arange(N), ARMS.contexts), kernel, 0.1)
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        rows, rewards = rng.integers(N, size=6), rng.standard_normal(6)
+        belief = belief.condition(Arms(rows), rewards)
+        plain = plain.condition(ARMS.take(rows), rewards)
+    assert_allclose(belief.mean, plain.mean, **TIGHT)
+    assert_allclose(belief.matrix, plain.matrix, **TIGHT)
+    assert_array_equal(given_matrix, kernel.gram(ARMS, ARMS))  # the caller's stays as it was
+
+
+@given(kernels(), sums(), finite(0.05, 2.0))
+def test_a_total_tells_less_than_its_parts(kernel: Kernel, seen: Sums, noise: float) -> None:
+    prior = DenseGP.from_kernel(ARMS, kernel, noise)
+    totals = prior.condition_sums(*arguments(seen)).posterior(ARMS)
+    parts = [(np.array([row]), 0.0) for rows, _ in seen for row in rows]
+    apart = prior.condition_sums(*arguments(parts)).posterior(ARMS)
+    difference = totals.covariance() - apart.covariance()
+    assert np.linalg.eigvalsh(difference)[0] > -1e-8  # positive semi-definite
+    assert (totals.std <= prior.posterior(ARMS).std + 1e-9).all()
+
+
+def test_rounding_does_not_build_up_over_many_batches() -> None:
+    rng = np.random.default_rng(5)
+    kernel = Matern52(0.4) + RBF(1.0)
+    belief = DenseGP.from_kernel(ARMS, kernel, 0.1)
+    history: Sums = []
+    for _ in range(1500):
+        batch = [(rng.integers(N, size=rng.integers(1, 9)), float(rng.normal())) for _ in range(3)]
+        belief = belief.condition_sums(*arguments(batch))
+        history += batch
+    expected = DenseGP.from_kernel(ARMS, kernel, 0.1).condition_sums(*arguments(history))
+    assert_allclose(belief.mean, expected.mean, **TIGHT)
+    assert_allclose(belief.matrix, expected.matrix, **TIGHT)
+
+
+def test_joint_draws_have_the_moments_of_the_posterior() -> None:
+    rng = np.random.default_rng(3)
+    belief = DenseGP.from_kernel(ARMS, Matern52(0.4), 0.2)
+    posterior = belief.condition_sums(ARMS.take([0, 1, 2, 3]), [0, 4], [3.0]).posterior(ARMS)
+    draws = np.array([posterior.sample(rng) for _ in range(4000)])
+    assert_allclose(draws.mean(axis=0), posterior.mean, atol=0.08)
+    assert_allclose(np.cov(draws.T), posterior.covariance(), atol=0.12)
+
+
+def test_it_is_saved_and_loaded(tmp_path: Any) -> None:
+    belief = DenseGP.from_kernel(ARMS, Matern52(0.4), 0.2)
+    belief = belief.condition_sums(ARMS.take([0, 1]), [0, 2], [3.0])
+    rng = np.random.default_rng(0)
+    save(Agent(belief, Greedy(), TopK()), tmp_path / "run", t=1, world=rng, mind=rng)
+    loaded: Any = load(tmp_path / "run").agent.belief
+    assert_array_equal(loaded.mean, belief.mean)
+    assert_array_equal(loaded.matrix, belief.matrix)
+
+
+@pytest.mark.parametrize(
+    ("starts", "totals", "message"),
+    [
+        ([0, 1], [1.0], "rise from 0 to the number of arms"),
+        ([0, 0, 2], [1.0, 2.0], "no sum may be empty"),
+        ([0, 2], [1.0, 2.0], "totals must have length 1"),
+        ([0, 2], [np.nan], "totals must be finite"),
+    ],
+)
+def test_bad_sums_are_refused(starts: Any, totals: Any, message: str) -> None:
+    belief = DenseGP.from_kernel(ARMS, Matern52(0.4), 0.2)
+    with pytest.raises(ValueError, match=message):
+        belief.condition_sums(ARMS.take([0, 1]), starts, totals)
+
+
+def test_evidence_about_other_arms_and_huge_universes_are_refused() -> None:
+    belief = DenseGP.from_kernel(ARMS, Matern52(0.4), 0.2)
+    with pytest.raises(ValueError, match="about 3 arms, the belief about 25"):
+        belief.condition_evidence(Evidence.nothing(3))
+    with pytest.raises(CapacityError, match="at most 12,000"):
+        DenseGP.from_kernel(Arms(np.arange(12_001)), Matern52(0.4))
+    assert belief.condition_evidence(Evidence.nothing(N)) is belief
+
+
+# ---- summed up by few arms
+
+
+@given(kernels(), sums(), vectors(N, 0.05, 2.0), vectors(N))
+def test_with_all_arms_inducing_it_is_exact(
+    kernel: Kernel, seen: Sums, noise: Vector, mean: Vector
+) -> None:
+    exact = DenseGP.from_kernel(ARMS, kernel, noise, mean).condition_sums(*arguments(seen))
+    belief = InducedGP.from_kernel(ARMS, kernel, noise, mean, n_inducing=N)
+    posterior = belief.condition_sums(*arguments(seen)).posterior(ARMS)
+    assert_allclose(posterior.mean, exact.mean, rtol=0, atol=1e-6)
+    assert_allclose(posterior.covariance(), exact.matrix, rtol=0, atol=1e-6)
+    assert_allclose(posterior.std**2, exact.matrix.diagonal(), rtol=0, atol=1e-6)
+    assert_array_equal(posterior.noise_std, np.sqrt(noise))
+
+
+@given(kernels(), histories(N), finite(0.05, 2.0), st.integers(1, 12))
+def test_with_few_it_is_the_optimal_sparse_posterior(
+    kernel: Kernel, history: Any, noise: float, few: int
+) -> None:
+    """As `StreamingGP` with the same inducing arms, whose sums are of rewards one by one."""
+    belief = InducedGP.from_kernel(ARMS, kernel, noise, n_inducing=few)
+    pivots = np.flatnonzero(belief.residual <= 1e-12)
+    if pivots.size != belief.features.shape[0]:
+        return  # some arms are explained without being pivots
+    other = StreamingGP.from_kernel(
+        kernel, noise, inducing=ARMS.take(pivots), n_inducing=pivots.size
+    )
+    for rows, rewards in history:
+        belief = belief.condition(ARMS.take(rows), rewards)
+        other = other.condition(ARMS.take(rows), rewards)
+    left, right = belief.posterior(ARMS), other.posterior(ARMS)
+    assert_allclose(left.mean, right.mean, rtol=0, atol=1e-5)
+    assert_allclose(left.std, right.std, rtol=0, atol=1e-5)
+
+
+@given(kernels(), sums(), finite(0.05, 2.0), st.integers(1, 12), st.integers(0, 40))
+def test_with_few_batches_and_order_do_not_matter_either(
+    kernel: Kernel, seen: Sums, noise: float, few: int, cut: int
+) -> None:
+    prior = InducedGP.from_kernel(ARMS, kernel, noise, n_inducing=few)
+    once = prior.condition_sums(*arguments(seen)).posterior(ARMS)
+    parts = prior.condition_sums(*arguments(seen[cut:])).condition_sums(*arguments(seen[:cut]))
+    assert_allclose(once.mean, parts.posterior(ARMS).mean, rtol=0, atol=1e-7)
+    assert_allclose(once.covariance(), parts.posterior(ARMS).covariance(), rtol=0, atol=1e-8)
+    assert (once.std <= prior.posterior(ARMS).std + 1e-9).all()
+    assert_allclose(prior.posterior(ARMS).std ** 2, kernel.diagonal(ARMS), rtol=1e-6)
+
+
+def test_draws_and_limits_of_the_summed_up_belief() -> None:
+    belief = InducedGP.from_kernel(ARMS, Matern52(0.4), 0.2, n_inducing=8)
+    posterior = belief.condition_sums(ARMS.take([0, 1, 2]), [0, 3], [3.0]).posterior(ARMS)
+    rng = np.random.default_rng(3)
+    draws = np.array([posterior.sample(rng) for _ in range(4000)])
+    assert_allclose(np.cov(draws.T), posterior.covariance(), atol=0.12)
+    assert_allclose(draws.mean(axis=0), posterior.mean, atol=0.08)
+    with pytest.raises(ValueError, match="n_inducing must be at least 1"):
+        InducedGP.from_kernel(ARMS, Matern52(0.4), n_inducing=0)
+    with pytest.raises(CapacityError, match="ask for fewer with n_inducing"):
+        InducedGP.from_kernel(Arms(np.arange(200_000)), Matern52(0.4))
+    many = random_arms(1200, 2, seed=1)
+    large = InducedGP.from_kernel(many, Matern52(0.3), 0.2, n_inducing=60)
+    draws = np.array([large.posterior(many).sample(rng) for _ in range(300)])
+    assert_allclose(draws.var(axis=0).mean(), 1.0, atol=0.05)
