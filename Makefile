@@ -2,21 +2,42 @@
 
 PYTHON ?= python3
 VENV := .venv
+LOWEST := .venv-lowest
 ifeq ($(OS),Windows_NT)
-BIN := $(VENV)/Scripts
+SCRIPTS := Scripts
 else
-BIN := $(VENV)/bin
+SCRIPTS := bin
 endif
+BIN := $(VENV)/$(SCRIPTS)
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+LAWS := tests/beliefs tests/kernels tests/oracles tests/policies tests/theory tests/rivals \
+	tests/test_gaussian.py tests/test_agent_and_loop.py
+# one BLAS thread per worker: two workers with two threads each wait for each other
+PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-.PHONY: demo test lint format bench bench-service clean
+.PHONY: demo test test-slow test-kernel test-lowest review lint format bench bench-service clean
 
 demo: $(VENV)/core.stamp
 	$(BIN)/superarm demo
 
 test: $(VENV)/test.stamp lint
 	$(BIN)/python tools/install_parts.py
-	$(BIN)/python -m pytest
+	$(PYTEST) -m "not slow"
+
+test-slow: $(VENV)/test.stamp
+	$(PYTEST) -m slow
+
+test-kernel: $(VENV)/test.stamp
+	OPENBLAS_CORETYPE=$$($(BIN)/python tools/other_kernel.py) $(PYTEST) -m "not slow" $(LAWS)
+
+test-lowest: $(LOWEST)/test.stamp
+	OPENBLAS_NUM_THREADS=1 $(LOWEST)/$(SCRIPTS)/python -m pytest --numprocesses auto \
+		-m "not slow" -W default $(LAWS) tests/problems tests/saving
+	$(LOWEST)/$(SCRIPTS)/superarm demo navigation --rounds 5 --repeats 2 --edges 600 \
+		--output $(LOWEST)/demo
+
+review: $(VENV)/test.stamp
+	$(BIN)/repo-review . --format rich
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff format --check
@@ -35,7 +56,7 @@ bench-service: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/run.py service
 
 clean:
-	rm -rf $(VENV) superarm-demo
+	rm -rf $(VENV) $(LOWEST) superarm-demo
 
 $(VENV)/python.stamp:
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || \
@@ -53,4 +74,13 @@ $(VENV)/test.stamp: pyproject.toml constraints.txt | $(VENV)/python.stamp
 
 $(VENV)/bench.stamp: $(VENV)/test.stamp
 	$(PIP) --editable ".[bench]"
+	@touch $@
+
+# the lowest versions have wheels for the lowest Python only
+$(LOWEST)/test.stamp: pyproject.toml tools/lowest_versions.py
+	rm -rf $(LOWEST)
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/$(SCRIPTS)/python tools/lowest_versions.py > $(LOWEST)/lowest.txt
+	$(LOWEST)/$(SCRIPTS)/python -m pip --disable-pip-version-check install --quiet \
+		--constraint $(LOWEST)/lowest.txt --editable . pytest pytest-xdist hypothesis mpmath
 	@touch $@

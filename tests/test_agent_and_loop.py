@@ -10,7 +10,7 @@ from hypothesis import given
 from numpy.testing import assert_allclose, assert_array_equal
 
 from strategies import dense_posterior, random_arms, seeds
-from superarm import Agent, Arms, InfeasibleError, Round, play
+from superarm import Agent, Arms, DelayedAgent, InfeasibleError, Round, play
 from superarm.arms import SuperArm
 from superarm.arrays import Vector
 from superarm.beliefs import ExactGP, FiniteGP, IndependentGaussian
@@ -256,3 +256,31 @@ def test_arrays_given_to_arms_are_copied_and_frozen() -> None:
     assert arms.contexts[0] == 0.0
     with pytest.raises(ValueError, match="read-only"):
         arms.contexts[0] = 1.0
+
+
+def test_a_number_is_no_generator() -> None:
+    number: Any = 7
+    now = Round(1, ARMS, Subsets(N, 3))
+    with pytest.raises(TypeError, match="rng must be a numpy.random.Generator, got 7; make one"):
+        gp_agent().decide(now, number)
+    with pytest.raises(TypeError, match="world must be a numpy.random.Generator, got 7"):
+        next(play(problem(0), gp_agent(), 3, world=number, mind=np.random.default_rng(0)))
+
+
+def test_agents_rounds_and_steps_say_what_they_are_in_one_line() -> None:
+    streams: Any = {"world": np.random.default_rng(0), "mind": np.random.default_rng(1)}
+    step, agent = next(play(problem(0), gp_agent(), 1, **streams))
+    for value in (step, agent, step.round, step.round.arms, DelayedAgent(agent)):
+        assert "\n" not in repr(value)
+        assert len(repr(value)) < 250
+    assert repr(agent).startswith("Agent(FiniteGP(")
+
+
+def test_a_delayed_agent_decides_as_the_agent_in_it() -> None:
+    now = Round(1, ARMS, Subsets(N, 3))
+    late = DelayedAgent(gp_agent(), delay=2)
+    chosen = late.decide(now, np.random.default_rng(3))
+    assert chosen.tolist() == gp_agent().decide(now, np.random.default_rng(3)).tolist()
+    assert len(late.learn(now, chosen, [1.0, 2.0, 3.0]).waiting) == 1
+    with pytest.raises(ValueError, match="rewards must have length 3, got 2"):
+        late.learn(now, chosen, [1.0, 2.0])

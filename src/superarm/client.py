@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from superarm.errors import SuperarmError
 
@@ -96,8 +97,8 @@ class Client:
 
     def belief(self, vehicle: str = "car", bbox: str | None = None) -> dict[str, Any]:
         """Return what is believed of every edge, as columns."""
-        box = "" if bbox is None else f"&bbox={bbox}"
-        answer: dict[str, Any] = self._ask("GET", f"/v1/belief?vehicle={vehicle}{box}")
+        query = {"vehicle": vehicle} | ({} if bbox is None else {"bbox": bbox})
+        answer: dict[str, Any] = self._ask("GET", f"/v1/belief?{urlencode(query)}")
         return answer
 
     def stats(self) -> dict[str, Any]:
@@ -107,7 +108,7 @@ class Client:
 
     def trips(self, after: int = 0, limit: int = 100) -> list[dict[str, Any]]:
         """Return stored trips, oldest first (role admin)."""
-        answer = self._ask("GET", f"/v1/trips?after={after}&limit={limit}")
+        answer = self._ask("GET", f"/v1/trips?{urlencode({'after': after, 'limit': limit})}")
         found: list[dict[str, Any]] = answer["trips"]
         return found
 

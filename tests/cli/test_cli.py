@@ -1,6 +1,7 @@
 """The command line, as a person would call it."""
 
 import json
+import os
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
@@ -88,3 +89,30 @@ def test_the_congestion_demo_leaves_a_figure(python: str, tmp_path: Path) -> Non
     done = run(python, "demo", "congestion", *options, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "here" / "congestion-regret.png").exists()
+
+
+def test_outputs_that_nobody_could_read_are_refused_at_once(python: str, tmp_path: Path) -> None:
+    city = run(python, "network", "generate", "--output", "city.txt", folder=tmp_path)
+    assert city.returncode == 2
+    assert "network files end in .npz" in city.stderr
+    options = ("--arms", "20", "--horizon", "5", "--repeats", "2", "--figure", "b.xyz")
+    bound = run(python, "bound", "evaluate", *options, folder=tmp_path)
+    assert bound.returncode == 1
+    assert "pictures end in .png" in bound.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write")
+def test_a_folder_that_cannot_be_written_to_is_named(python: str, tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    told = run(python, "network", "generate", "--edges", "500", folder=tmp_path)
+    assert told.returncode == 1
+    assert "'city.npz'" in told.stderr
+
+
+def test_help_lists_every_noun(python: str, tmp_path: Path) -> None:
+    told = run(python, "--help", folder=tmp_path)
+    assert told.returncode == 0
+    for noun in ("demo", "network", "experiment", "figure", "bound", "serve"):
+        assert f" {noun} " in told.stdout
+    assert " - " not in told.stdout.split("Commands")[-1].replace("–", "-").split("serve")[0]

@@ -15,7 +15,6 @@ from parts import require_module
 from studies import assert_same_results, write_toml
 from superarm.experiments import Study
 
-ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = "from superarm.cli import main; main()"
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 
@@ -38,7 +37,7 @@ def run(*arguments: str | Path, folder: Path) -> subprocess.CompletedProcess[str
 @pytest.mark.slow
 def test_an_experiment_end_to_end(tmp_path: Path) -> None:
     """The small twin of the paper's comparison, as a user runs it."""
-    file = ROOT / "experiments" / "compare-city.toml"
+    file = Path("compare-city")  # by its name, anywhere
     done = run("experiment", "run", file, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "48 runs finished, 0 were there, 0 failed" in done.stdout
@@ -53,7 +52,7 @@ def test_an_experiment_end_to_end(tmp_path: Path) -> None:
     assert {part["method"]: part["missing"] for part in told} == dict.fromkeys(
         study.experiment.methods, 0
     )
-    listed = run("experiment", "list", file.parent, "--json", folder=tmp_path)
+    listed = run("experiment", "list", "--json", folder=tmp_path)
     stored = {row["name"]: row["stored_runs"] for row in json.loads(listed.stdout)}
     assert stored["compare-city"] == 48
     assert run("experiment", "summarise", folder, folder=tmp_path).returncode == 0
@@ -66,6 +65,25 @@ def test_an_experiment_end_to_end(tmp_path: Path) -> None:
     table = run("experiment", "status", file, folder=tmp_path)
     assert "GP-BUCB" in table.stdout
     assert "report.html" in run("experiment", "report", folder, folder=tmp_path).stdout
+    for wrong in (("GP-TS", "nobody"), ("GP-TS", "BI-TS", "--column", "foo")):
+        told = run("experiment", "paired", folder, *wrong, folder=tmp_path)
+        assert told.returncode == 1
+        assert "there are GP-UCB" in told.stderr or "cumulative_regret_wh" in told.stderr
+        assert "Traceback" not in told.stderr
+
+
+def test_names_of_studies_are_never_cut(tmp_path: Path) -> None:
+    narrow = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "experiment", "list"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "COLUMNS": "80"},
+    )
+    for name in ("compare-svgp-city", "lengthscale-svgp-city", "rivals-subsets", "compare"):
+        assert f"{name} " in narrow.stdout
+    assert "routes" not in narrow.stdout.split()
 
 
 def test_mistakes_and_misuse(tmp_path: Path) -> None:

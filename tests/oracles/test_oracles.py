@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from strategies import finite
+from strategies import finite, seeds
 from superarm import CapacityError, InfeasibleError, NegativeCycleError, NumericalError
 from superarm.arrays import Vector
 from superarm.oracles import (
@@ -420,3 +420,66 @@ class Nothing:
 def test_enumeration_of_nothing_is_infeasible() -> None:
     with pytest.raises(InfeasibleError, match="holds no super arm"):
         Exhaustive().select(Nothing(), np.zeros(1))
+
+
+# ---- Bellman-Ford, exactly
+
+
+def test_a_cycle_that_gains_hardly_anything_is_still_found() -> None:
+    paths = Paths(4, [(0, 1), (1, 2), (2, 1), (2, 3)], 0, 3)
+    with pytest.raises(NegativeCycleError, match="a cycle with a positive sum"):
+        BellmanFord().select(paths, -np.array([1, 1, -1 - 1e-12, 1]))
+
+
+def test_a_huge_cost_elsewhere_does_not_matter() -> None:
+    paths = Paths(4, [(0, 3), (0, 1), (1, 3), (0, 2)], 0, 3)
+    costs = np.array([0.7, 0.3, 0.3, 1e11])
+    assert BellmanFord().select(paths, -costs).tolist() == [1, 2]
+
+
+@given(st.data(), st.integers(3, 7), seeds)
+def test_bellman_ford_is_enumeration_however_costs_are_scaled(
+    data: Any, n_nodes: int, seed: int
+) -> None:
+    """Potentials make costs of either sign without negative cycles; cycles may cancel exactly."""
+    rng = np.random.default_rng(seed)
+    arcs = [(a, b) for a in range(n_nodes) for b in range(n_nodes) if a != b]
+    arcs = [arc for arc in arcs if rng.random() < 0.6]
+    try:
+        paths = Paths(n_nodes, arcs, 0, n_nodes - 1)
+    except InfeasibleError:
+        return
+    scale = 10.0 ** data.draw(st.integers(-9, 9))
+    potential = rng.standard_normal(n_nodes) * 10.0 ** rng.integers(-3, 4, n_nodes)
+    lost = np.where(rng.random(len(arcs)) < 0.4, 0.0, rng.random(len(arcs)))
+    heads, tails = np.array(arcs)[:, 1], np.array(arcs)[:, 0]
+    costs = scale * (lost + potential[heads] - potential[tails])
+    found = BellmanFord().select(paths, -costs)
+    best = min(math.fsum(costs[path]) for path in paths.super_arms())
+    # telescoping costs are rounded as they are given, each to a half unit in its last place
+    rounding = 16 * n_nodes**2 * np.finfo(float).eps * np.abs(costs).max()
+    assert math.fsum(costs[found]) <= best + rounding
+
+
+@pytest.mark.parametrize(
+    ("oracle", "feasible", "advice"),
+    [
+        (Dijkstra(), Subsets(4, 2), "Dijkstra serves Paths, not Subsets; use TopK"),
+        (TopK(), Paths(2, [(0, 1)], 0, 1), "serves Subsets and SubsetsUpTo, not Paths; use Dijk"),
+        (Kruskal(), Subsets(4, 2), "Kruskal serves SpanningTrees, not Subsets"),
+        (Hungarian(), Subsets(4, 2), "Hungarian serves Matchings, not Subsets"),
+        (Knapsack(), Subsets(4, 2), "Knapsack serves Knapsacks, not Subsets"),
+    ],
+)
+def test_an_oracle_of_other_sets_says_which_one_to_take(
+    oracle: Any, feasible: Any, advice: str
+) -> None:
+    with pytest.raises(TypeError, match=advice):
+        oracle.select(feasible, -np.ones(feasible.n_arms))
+
+
+def test_oracles_do_not_write_to_the_indices_they_read() -> None:
+    indices = np.array([3.0, 1.0, 2.0])
+    TopK().select(Subsets(3, 2), indices)
+    assert indices.flags.writeable
+    assert indices.tolist() == [3.0, 1.0, 2.0]

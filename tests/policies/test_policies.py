@@ -121,3 +121,9 @@ def test_bad_parameters_are_refused() -> None:
     wrong: Any = "variance"
     with pytest.raises(ValueError, match="spread must be one of"):
         Rectified(Greedy(), spread=wrong)
+
+
+def test_a_number_is_no_width() -> None:
+    number: Any = 2.0
+    with pytest.raises(TypeError, match=r"schedule of t, got 2\.0; .*FixedWidth\(2\.0\)"):
+        UpperConfidenceBound(number)

@@ -75,3 +75,11 @@ def test_addresses_are_checked() -> None:
         Client("ftp://x")
     with pytest.raises(ServiceError, match="does not answer"):
         Client("http://127.0.0.1:1", patience_s=0).stats()
+
+
+def test_values_of_queries_are_quoted(busy: tuple[str, type[_Busy]]) -> None:
+    url, handler = busy
+    handler.answers = [(200, b"{}")]
+    Client(url, "k").belief("car&role=admin #1", bbox="1,2,3,4")
+    path, _ = handler.seen[-1]
+    assert path == "/v1/belief?vehicle=car%26role%3Dadmin+%231&bbox=1%2C2%2C3%2C4"

@@ -13,10 +13,16 @@ from numpy.testing import assert_allclose
 from scipy.special import erfinv
 
 from strategies import finite, random_arms, seeds
-from superarm import Arms
+from superarm import Agent, Arms
 from superarm.arrays import Matrix, Vector
 from superarm.beliefs import FiniteGP
+from superarm.evaluation import compare
+from superarm.gaussian import rectified_mean
 from superarm.kernels import RBF, Matern52
+from superarm.oracles import Subsets, TopK
+from superarm.policies import UpperConfidenceBound
+from superarm.problems import FiniteProblem
+from superarm.rivals import ClockWidth
 from superarm.theory import (
     BayesUCBWidth,
     FixedWidth,
@@ -358,3 +364,77 @@ def test_conditions_that_fail_are_named() -> None:
         finite_bound("best", **PROBLEM, **shared)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="at least two runs"):
         bound_curve("ucb", [[1.0, 2.0]], **PROBLEM, largest_eigenvalue=1.0)
+
+
+# ---- what the printed text gets wrong, in numbers
+
+
+@given(st.integers(3, 10**6), st.integers(1, 10**5))
+def test_a_union_over_the_arms_on_offer_leaves_one_over_t_squared(offered: int, t: int) -> None:
+    """However many arms there are in all: E (f - U)_+ summed over A_t, with deviations of one."""
+    for width in (UCBWidth(offered), ClockWidth(offered)):
+        overshoot = rectified_mean(np.array([-width(t)]), np.ones(1))[0]
+        assert offered * overshoot <= 1 / t**2
+
+
+def test_regret_by_the_width_of_what_is_on_offer_lies_below_the_bound() -> None:
+    """20 of 400 points on offer, drawn independently of the past; nothing is rectified."""
+    arms = random_arms(400, 2, seed=0)
+    kernel, offered, size, horizon, noise = RBF(0.3), 20, 3, 40, 0.25
+
+    def make_world(rng: np.random.Generator) -> Any:
+        return FiniteProblem.sample(
+            arms, kernel, Subsets(400, size), rng, noise_variance=noise,
+            availability=Exactly(offered),
+        )  # fmt: skip
+
+    belief = FiniteGP.from_kernel(arms, kernel, noise)
+    agent: Any = Agent(belief, UpperConfidenceBound(UCBWidth(offered)), TopK())
+    found = compare(make_world, {"ucb": lambda _: agent}, TopK(), horizon=horizon, repeats=6)
+    gram = kernel.gram(arms, arms)
+    options: Any = {
+        "super_arm_size": size,
+        "horizon": horizon,
+        "noise_variance": noise,
+        "information_gain": information_gain_bounds(gram, noise, horizon * size).upper,
+        "largest_eigenvalue": largest_eigenvalue_bound(gram, size).value,
+    }
+    bound = finite_bound("ucb", n_arms=offered, **options).total
+    assert found["ucb"].regret.mean[-1] < bound < finite_bound("ucb", n_arms=400, **options).total
+
+
+@dataclass(frozen=True)
+class Exactly:
+    """So many arms, drawn anew every round."""
+
+    count: int
+
+    def rows(self, n_arms: int, rng: np.random.Generator) -> Any:
+        return np.sort(rng.choice(n_arms, self.count, replace=False))
+
+
+@pytest.mark.parametrize(("omega", "xi", "keeps_rate"), [
+    (1.01, 0.49, False), (1.01, 0.505, True), (1.5, 0.75, True), (2.0, 0.9, False),
+])  # fmt: skip
+def test_a_rate_of_root_t_needs_xi_of_at_least_half_omega(
+    omega: float, xi: float, keeps_rate: bool
+) -> None:
+    """The footnote asks for xi at *most* one half: then the first term outgrows the root of T."""
+    sums = [sum(t ** (-xi / omega) for t in range(1, T + 1)) for T in (2_000, 32_000)]
+    growth = math.log(sums[1] / sums[0]) / math.log(16)
+    assert (growth <= 0.5 + 1e-3) == keeps_rate
+    assert (xi >= omega / 2) == keeps_rate
+
+
+@given(st.integers(1, 10**9), finite(0.5, 6.0))
+def test_the_printed_union_of_thompson_sampling_grows_with_the_arms(n: int, width: float) -> None:
+    """Theorem 2 (iii) sums E (L - f)_+ over all arms, which are infinitely many."""
+    one = float(rectified_mean(np.array([-width]), np.ones(1))[0])
+    assert n * one >= 1 or n < 1 / one  # from some n on it exceeds any number
+    # while the quantity it bounds is the width itself, whatever n: given the history the sampled arm
+    # is independent of f, so that E[U(a) - f(a)] = width * std
+    rng = np.random.default_rng(n % 2**32)
+    few = rng.standard_normal((2000, 3))  # posterior means zero, deviations one
+    drawn = rng.standard_normal((2000, 3)).argmax(axis=1)
+    gap = width - few[np.arange(2000), drawn]
+    assert abs(gap.mean() - width) < 6 / math.sqrt(2000)

@@ -274,6 +274,10 @@ def test_validity_names_the_condition_that_fails() -> None:
         assert all(larger(t) >= UCBWidth(10)(t) for t in (1, 10, 1000))
     assert not validate(ScaledWidth(BayesUCBWidth(10), 2.0)).covered
     assert validate(ScaledWidth(UCBWidth(10), 1.0)).covered
+    clock = validate(ClockWidth(10))
+    assert clock.covered
+    assert "on offer" in clock.by
+    assert "not rectified" in clock.by
     for width in (FixedWidth(1.0), QuantileWidth(lambda t: 0.5 / t), lambda _: 1.0):
         assert not validate(width).covered
 

@@ -205,3 +205,14 @@ def test_bad_input_is_told() -> None:
     assert not largest_eigenvalue_bound(np.eye(300), 299).exact  # not 7 GiB of subsets
     with pytest.raises(ValueError, match="picks"):
         greedy_information_gain(RBF(1.0).gram(ARMS, ARMS), 0.1, -1)
+
+
+@given(st.integers(1, 12), st.integers(0, 2000), finite(0.1, 3.0))
+def test_bounds_of_independent_arms_enclose_the_exact_gain(
+    n: int, picks: int, noise: float
+) -> None:
+    found = information_gain_bounds(np.eye(n), noise, picks)
+    exact = independent_information_gain(np.ones(n), np.full(n, noise), picks)
+    assert found.gap >= 0
+    assert found.lower <= exact * (1 + 1e-9)
+    assert found.upper >= exact * (1 - 1e-9)

@@ -82,10 +82,11 @@ class IndependentGaussian:
         """
         require_kernel(kernel)
         values = mean(arms) if callable(mean) else (0.0 if mean is None else mean)
-        return assembled(cls, **_parts(arms, values, kernel.diagonal(arms), noise_variance))
+        plain = Arms(arms.ids)  # an arm is an arm, whatever context it comes with later
+        return assembled(cls, **_parts(plain, values, kernel.diagonal(arms), noise_variance))
 
     def posterior(self, arms: Arms) -> IndependentPosterior:
-        """Return the posterior of these arms."""
+        """Return the posterior of these arms; their contexts are ignored."""
         where = self.universe.positions(arms)
         prior, noise = self.prior_variance[where], self.noise_variance[where]
         known, mean = prior * self.statistics.precision[where], self.prior_mean[where]

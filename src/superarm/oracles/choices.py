@@ -12,8 +12,8 @@ from superarm.arrays import Rows, Vector, as_rows
 from superarm.errors import CapacityError
 from superarm.oracles.checks import as_size, distinct_rows, fitting
 
-TABLE_LIMIT = 200_000_000
-"""The most cells (groups x budget) a table may have."""
+TABLE_LIMIT = 100_000_000
+"""The most cells (groups x budget) a table may have: 400 MB."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -93,7 +93,7 @@ class ChoiceTable:
             )
             raise CapacityError(msg)
         best = np.zeros(feasible.budget + 1)
-        picked = np.full((groups.size, feasible.budget + 1), -1, dtype=np.intp)
+        picked = np.full((groups.size, feasible.budget + 1), -1, dtype=np.int32)
         for number, group in enumerate(groups):
             before = best.copy()
             for row in np.flatnonzero(feasible.groups == group):

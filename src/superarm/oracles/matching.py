@@ -81,7 +81,7 @@ class Assignments(Matchings):
         return super_arm.size == self.n_left and super().contains(super_arm)
 
     def _largest_matching(self) -> int:
-        left, right = self.pairs.T
+        left, right = self.pairs.T.astype(np.int32)  # all that SciPy before 1.17.1 takes
         graph = csr_array(
             (np.ones(left.size, dtype=np.int8), (left, right)), shape=(self.n_left, self.n_right)
         )

@@ -84,7 +84,8 @@ def information_gain_bounds(
             break
         weights = weights * slope
         weights *= picks / float(weights.sum())
-    return GainBounds(greedy.value, upper, best)
+    # where the greedy picks are the best design both bounds are one number, up to its rounding
+    return GainBounds(greedy.value, max(upper, greedy.value), best)
 
 
 def _value_and_slope(scaled: Matrix, weights: Vector) -> tuple[float, Vector]:

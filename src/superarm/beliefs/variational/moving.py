@@ -9,9 +9,20 @@ import numpy as np
 
 from superarm.arms import Arms
 from superarm.arrays import Matrix, Vector
-from superarm.kernels import RBF, Kernel, Matern12, Matern32, Matern52
-from superarm.kernels.base import Product, Sum
-from superarm.kernels.stationary import Stationary
+from superarm.kernels import (
+    RBF,
+    Constant,
+    GraphMatern,
+    Kernel,
+    Linear,
+    Matern12,
+    Matern32,
+    Matern52,
+    PerArm,
+    Product,
+    Stationary,
+    Sum,
+)
 
 _DECAY, _SQUARE_DECAY, _EPSILON = 0.9, 0.999, 1e-8
 _NEARBY = 1e-30  # added under the root: equal contexts have distance zero and no direction
@@ -49,7 +60,7 @@ class Objective:
               - \varphi_i^T \varphi_i + \varphi_i^T S \varphi_i \big) .
 
     Attributes:
-        kernel: the prior covariance; stationary parts follow the contexts, all others the ids.
+        kernel: the prior covariance; stationary and linear parts follow the contexts.
         batch: distinct arms observed.
         precision: :math:`\lambda`, how much is said of each.
         targets: mean reward of each, minus its prior mean.
@@ -106,8 +117,13 @@ def _gram(torch: Any, kernel: Kernel, left: Any, right: Any) -> Any:  # noqa: AN
             scale = torch.tensor(kernel.lengthscale, dtype=torch.float64)
             gap = (left[1] / scale)[:, None, :] - (right[1] / scale)[None, :, :]
             return kernel.variance * _correlation(torch, kernel, (gap**2).sum(-1))
-        case _:  # reads ids alone
+        case Linear():
+            return kernel.variance * left[1] @ right[1].T
+        case Constant() | PerArm() | GraphMatern():  # they read ids, if anything
             return torch.tensor(kernel.gram(left[0], right[0]))
+        case _:
+            msg = f"{type(kernel).__name__} has no gradient here; use adam_rate = 0 with it"
+            raise ValueError(msg)
 
 
 def _correlation(torch: Any, kernel: Stationary, squared: Any) -> Any:  # noqa: ANN401 - tensors
