@@ -1,4 +1,4 @@
-"""Print the lowest version of every direct dependency that pyproject.toml allows, as constraints."""
+"""Print the lowest version of every direct dependency, as constraints for pip."""
 
 import re
 import sys

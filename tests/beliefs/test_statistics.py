@@ -1,5 +1,6 @@
 """What beliefs keep of rewards: enough for any prior, for evidence, and for known variances."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -129,7 +130,7 @@ def test_kept_evidence_gives_the_posterior_of_another_prior(
     assert_allclose(again.mean, other.mean, rtol=0, atol=1e-8)
     assert_allclose(again.matrix, other.matrix, rtol=0, atol=1e-9)
     sizes = [piece.precision.nnz for piece in belief.evidence.pieces]
-    assert all(left > 2 * right for left, right in zip(sizes, sizes[1:], strict=False))
+    assert all(left > 2 * right for left, right in itertools.pairwise(sizes))
 
 
 def conditionable(noise: float) -> list[Any]:

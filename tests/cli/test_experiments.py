@@ -40,12 +40,12 @@ def test_an_experiment_end_to_end(tmp_path: Path) -> None:
     file = Path("compare-city")  # by its name, anywhere
     done = run("experiment", "run", file, folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "48 runs finished, 0 were there, 0 failed" in done.stdout
+    assert "120 runs finished, 0 were there, 0 failed" in done.stdout
     folder = tmp_path / "runs" / "compare-city"
     assert (folder / "report.html").is_file()
     assert (folder / "figures" / "regret.pdf").is_file()
     again = run("experiment", "run", file, "--no-figures", folder=tmp_path)
-    assert "0 runs finished, 48 were there" in again.stdout
+    assert "0 runs finished, 120 were there" in again.stdout
     study = Study(folder)
     assert study.paired("GP-TS", "GP-UCB").mean < 0
     told = json.loads(run("experiment", "status", file, "--json", folder=tmp_path).stdout)
@@ -54,13 +54,13 @@ def test_an_experiment_end_to_end(tmp_path: Path) -> None:
     )
     listed = run("experiment", "list", "--json", folder=tmp_path)
     stored = {row["name"]: row["stored_runs"] for row in json.loads(listed.stdout)}
-    assert stored["compare-city"] == 48
+    assert stored["compare-city"] == 120
     assert run("experiment", "summarise", folder, folder=tmp_path).returncode == 0
     drawn = run("figure", "draw", folder, "--output", "drawn", folder=tmp_path)
     assert "regret.png" in drawn.stdout
     assert (tmp_path / "drawn" / "regret.png").is_file()
     pair = run("experiment", "paired", folder, "GP-TS", "GP-UCB", "--json", folder=tmp_path)
-    assert json.loads(pair.stdout)["all"]["pairs"] == 8
+    assert json.loads(pair.stdout)["all"]["pairs"] == 20
     assert "City B" in run("experiment", "paired", folder, "GP-TS", "BI-TS", folder=tmp_path).stdout
     table = run("experiment", "status", file, folder=tmp_path)
     assert "GP-BUCB" in table.stdout

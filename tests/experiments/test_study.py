@@ -91,7 +91,8 @@ def test_all_figures_are_drawn_from_the_folder_alone(folder: Path, tmp_path: Pat
         "regret-gp-0.5-free", "regret-gp-1.0-free", "beta", "lengthscale-curves",
         "lengthscale-final", "network-city", "energy-BI-TS", "energy-GP-BUCB", "energy-GP-diss",
         "time-gp-0.5-free", "time-gp-1.0-free",
-        *(f"exploration-city-{r}-gp-{scale}-free" for r in ("A", "B", "random") for scale in (0.5, 1.0)),
+        *(f"exploration-city-{route}-gp-{scale}-free"
+          for route in ("A", "B", "random") for scale in (0.5, 1.0)),
     }  # fmt: skip
     assert set(drawn) == expected
     for name in expected:

@@ -431,8 +431,8 @@ def test_the_printed_union_of_thompson_sampling_grows_with_the_arms(n: int, widt
     """Theorem 2 (iii) sums E (L - f)_+ over all arms, which are infinitely many."""
     one = float(rectified_mean(np.array([-width]), np.ones(1))[0])
     assert n * one >= 1 or n < 1 / one  # from some n on it exceeds any number
-    # while the quantity it bounds is the width itself, whatever n: given the history the sampled arm
-    # is independent of f, so that E[U(a) - f(a)] = width * std
+    # while the quantity it bounds is the width itself, whatever n: given the history the sampled
+    # arm is independent of f, so that E[U(a) - f(a)] = width * std
     rng = np.random.default_rng(n % 2**32)
     few = rng.standard_normal((2000, 3))  # posterior means zero, deviations one
     drawn = rng.standard_normal((2000, 3)).argmax(axis=1)

@@ -14,7 +14,7 @@ from strategies import finite
 from superarm import Arms
 from superarm.kernels import RBF, Matern12, Matern32, Matern52
 from superarm.kernels.stationary import Stationary
-from superarm.rivals import RussoVanRoyWidth, SrinivasWidth
+from superarm.rivals import ClockWidth, RussoVanRoyWidth, SrinivasWidth
 from superarm.theory import (
     BayesUCBWidth,
     FixedWidth,

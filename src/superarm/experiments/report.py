@@ -100,8 +100,8 @@ def _pairs(study: Study) -> str:
         raw = [_pair_row(study, other, first, "raw", average=True) for other in others]
         text += f"<h2>Raw energy per trip</h2>{table(heads, filter(None, raw))}"
     return (
-        f"<section>{text}<p class='note'>Over everything that both have met; where worlds differ in "
-        "lengthscale, truth or traffic only, their differences are averaged first.</p></section>"
+        f"<section>{text}<p class='note'>Over everything that both have met; where worlds differ "
+        "in lengthscale, truth or traffic only, their differences are averaged first.</p></section>"
     )
 
 
