@@ -1,5 +1,6 @@
 """Wrong pairings are found by the type checker, right ones pass: capabilities are types."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,18 @@ def complaints(folder: Path, text: str) -> str:
     output, problems, _ = api.run(["--strict", f"--cache-dir={cache}", str(script)])
     assert not problems, problems
     return output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("document", ["README.md", "docs/how-to.md", "docs/beliefs.md"])
+def test_documented_code_passes_the_type_checker(document: str, tmp_path: Path) -> None:
+    text = (Path(__file__).resolve().parents[1] / document).read_text(encoding="utf-8")
+    script = tmp_path / "script.py"
+    script.write_text("\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)))
+    options = ["--config-file=", "--check-untyped-defs", f"--cache-dir={tmp_path / 'cache'}"]
+    output, problems, _ = api.run([*options, "--ignore-missing-imports", str(script)])
+    assert "Success" in output, output
+    assert not problems
 
 
 @pytest.mark.slow

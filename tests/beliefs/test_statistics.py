@@ -126,11 +126,18 @@ def test_kept_evidence_gives_the_posterior_of_another_prior(
         belief = belief.condition_sums(ARMS.take(rows), [0, 3, 8], totals)
         other = other.condition_sums(ARMS.take(rows), [0, 3, 8], totals)
     assert belief.evidence is not None
-    again = DenseGP.from_kernel(ARMS, second, 0.3).condition_evidence(belief.evidence.total(N))
+    again = DenseGP.from_kernel(ARMS, second, 0.3).condition_evidence(belief.all_evidence())
     assert_allclose(again.mean, other.mean, rtol=0, atol=1e-8)
     assert_allclose(again.matrix, other.matrix, rtol=0, atol=1e-9)
     sizes = [piece.precision.nnz for piece in belief.evidence.pieces]
     assert all(left > 2 * right for left, right in itertools.pairwise(sizes))
+
+
+def test_evidence_that_is_not_kept_cannot_be_had() -> None:
+    options: Any = {"keep_evidence": False}
+    for belief in (DenseGP, InducedGP):
+        with pytest.raises(ValueError, match="made with keep_evidence=False and keeps none"):
+            belief.from_kernel(ARMS, RBF(), **options).all_evidence()
 
 
 def conditionable(noise: float) -> list[Any]:

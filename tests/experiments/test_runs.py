@@ -230,8 +230,8 @@ def _prepared(places: Any) -> list[Any]:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"belief": "sparse", "inducing": 40, "batch": 60},
-        {"belief": "sparse", "policy": "joint-ts", "inducing": 40},
+        {"belief": "sparse", "n_inducing": 40, "batch": 60},
+        {"belief": "sparse", "policy": "joint-ts", "n_inducing": 40},
         {"belief": "streaming", "policy": "joint-ts"},
         {"belief": "exact", "policy": "greedy", "rectify": "dissipation"},
         {"belief": "exact", "policy": "bucb", "xi": 0.5, "beta_factor": 0.5},

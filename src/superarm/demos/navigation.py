@@ -17,7 +17,7 @@ from superarm.navigation.model import EnergyModel, Rectify, Truth
 from superarm.navigation.problem import NavigationProblem
 from superarm.navigation.routes import crossing_routes
 from superarm.oracles import Dijkstra, Paths
-from superarm.protocols import Oracle, Posterior
+from superarm.protocols import Posterior
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,11 +99,10 @@ def run_congestion(
         worlds.append(NavigationProblem(network, *ends, rng=rng, congestion=True, model=model))
         return worlds[-1]
 
-    oracle: Oracle[Paths] = Dijkstra()
     return compare(
         make_world,
         {method: partial(_make_agent, method, worlds) for method in ("GP-TS", "BI-TS")},
-        oracle,
+        Dijkstra(),
         horizon=horizon,
         repeats=repeats,
         seed=seed,
@@ -145,11 +144,10 @@ def _run_route(  # noqa: PLR0913, PLR0917 - gathered in one place
         if repeat == 0 and step.t == horizon:
             last[method] = step, agent
 
-    oracle: Oracle[Paths] = Dijkstra()
     results = compare(
         make_world,
         {method: partial(_make_agent, method, worlds) for method in METHODS},
-        oracle,
+        Dijkstra(),
         horizon=horizon,
         repeats=repeats,
         seed=seed + ord(name),

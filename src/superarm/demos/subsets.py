@@ -13,7 +13,7 @@ from superarm.kernels import Matern52
 from superarm.oracles import Subsets, TopK
 from superarm.policies import MarginalThompson, UpperConfidenceBound
 from superarm.problems import FiniteProblem, PoissonSubset
-from superarm.protocols import IndexPolicy, Oracle, Posterior
+from superarm.protocols import IndexPolicy, Posterior
 from superarm.theory import BayesUCBWidth, UCBWidth
 
 N_ARMS = 600
@@ -63,11 +63,10 @@ def run_subset_demo(
     for name, policy in _POLICIES.items():
         agents[f"GP-{name}"] = _constant(Agent(gaussian_process, policy, TopK()))
         agents[f"BI-{name}"] = _constant(Agent(independent, policy, TopK()))
-    oracle: Oracle[Subsets] = TopK()
     return compare(
         make_world,
         {name: agents[name] for name in METHODS},
-        oracle,
+        TopK(),
         horizon=horizon,
         repeats=repeats,
         seed=seed,

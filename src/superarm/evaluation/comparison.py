@@ -4,7 +4,7 @@ import hashlib
 import html
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -16,7 +16,11 @@ from superarm.evaluation.runner import World, run
 from superarm.protocols import FeasibleSet, Oracle, Player
 
 S = TypeVar("S", bound=FeasibleSet)
-A = TypeVar("A")
+
+AgentMaker: TypeAlias = Callable[[Any], Player[Any, Any]]
+"""Makes an agent for a world. Agents and the oracle of `compare` are not typed by it: checkers
+look for one type of all agents in a dictionary, and take the widest sets an oracle serves for the
+world's. `run` is typed by all of them."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,14 +100,14 @@ class Results(Mapping[str, Result]):
 
 def compare(  # noqa: PLR0913 - a study has these parts
     make_world: Callable[[np.random.Generator], World[S]],
-    agents: Mapping[str, Callable[[World[S]], Player[S, A]]],
-    oracle: Oracle[S],
+    agents: Mapping[str, AgentMaker],
+    oracle: Oracle[Any],
     *,
     horizon: int,
     repeats: int,
     seed: int = 0,
     on_run: Callable[[str, int], None] | None = None,
-    on_step: Callable[[str, int, Step[S], A], None] | None = None,
+    on_step: Callable[[str, int, Step[S], Any], None] | None = None,
 ) -> Results:
     """Play every agent in the same worlds and return the results by name.
 

@@ -21,7 +21,6 @@ from superarm.oracles import Subsets, TopK
 from superarm.policies import JointThompson, UpperConfidenceBound
 from superarm.problems.availability import Always, PoissonSubset
 from superarm.problems.synthetic import FiniteProblem
-from superarm.protocols import Oracle
 from superarm.theory import (
     BayesUCBWidth,
     Bound,
@@ -180,11 +179,10 @@ def measure(  # noqa: PLR0913 - an example, an algorithm, and how often
             arms, kernel, feasible, rng, noise_variance=noise, availability=offered
         )
 
-    oracle: Oracle[Subsets] = TopK()
     results = compare(
         make_world,
         {policy: lambda _: agent},
-        oracle,
+        TopK(),
         horizon=example.horizon,
         repeats=repeats,
         seed=example.seed,

@@ -177,6 +177,13 @@ class DenseGP:
             matrix=frozen(matrix),
         )
 
+    def all_evidence(self) -> Evidence:
+        """Return all that was observed, summed up: what any prior on the same arms needs."""
+        if self.evidence is None:
+            msg = f"this {type(self).__name__} was made with keep_evidence=False and keeps none"
+            raise ValueError(msg)
+        return self.evidence.total(self.load.size)
+
     def __repr__(self) -> str:
         """Return one line."""
         return told(self, self.mean.size, int((self.load > 0).sum()))
