@@ -17,6 +17,7 @@ from scipy.sparse.csgraph import breadth_first_order
 
 from superarm import play
 from superarm.arms import Round
+from superarm.experiments.config import STUDIES
 from superarm.kernels import GraphMatern
 from superarm.navigation import (
     EnergyModel,
@@ -65,11 +66,11 @@ def main() -> None:
 
 
 def _network() -> tuple[RoadNetwork, tuple[str, str], str]:
-    default = Path(__file__).resolve().parents[2] / "shared" / "networks"
-    folder = Path(os.environ.get("SUPERARM_DATA", default))
+    folder = Path(os.environ.get("SUPERARM_DATA", "networks"))
     if (folder / "luxembourg.net.xml.gz").is_file():
         network = read_sumo(folder / "luxembourg.net.xml.gz").largest_component()
-        route = tomllib.loads((folder / "routes.toml").read_text())["luxembourg"]["routes"]["A"]
+        known = tomllib.loads((STUDIES / "routes.toml").read_text(encoding="utf-8"))
+        route = known["luxembourg"]["routes"]["A"]
         return network, (route["start"], route["end"]), "Luxembourg"
     network = generate_city(0, 5700).largest_component()
     return network, _route(network), "a generated city (the Luxembourg network is not here)"
