@@ -1,6 +1,6 @@
 """Rounds per second of every method of the experiments, deciding and learning included.
 
-On Luxembourg A where the road networks are at hand (SUPERARM_DATA or ../shared/networks), else on
+On Luxembourg A where the road networks are at hand (SUPERARM_DATA), else on
 a generated city of the same size.
 """
 
