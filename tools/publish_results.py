@@ -1,7 +1,8 @@
 """Turn finished experiments into what is committed: small summaries and small pictures.
 
 Usage: python tools/publish_results.py [RUNS [RESULTS]]. Writes RESULTS/NAME.parquet (mean and
-standard error per round) and RESULTS/figures/NAME-*.png (256 colours) for every experiment in RUNS.
+standard error per round), RESULTS/NAME-finals.parquet (where every run ended) and
+RESULTS/figures/NAME-*.png (256 colours) for every experiment in RUNS.
 """
 
 import io
@@ -13,7 +14,7 @@ from PIL import Image
 from superarm.errors import DataError
 from superarm.experiments import Study
 from superarm.experiments.figures import draw_figures
-from superarm.experiments.study import write_summary
+from superarm.experiments.study import write_finals, write_summary
 
 
 def main() -> None:
@@ -26,6 +27,7 @@ def main() -> None:
         study = Study(folder)
         name = study.experiment.name
         try:
+            write_finals(study, results / f"{name}-finals.parquet")
             write_summary(study, results / f"{name}.parquet")
         except DataError as error:
             print(f"no summary: {error}")  # nothing was run twice

@@ -27,6 +27,14 @@ class Agent(Generic[P, S_contra]):
     policy: IndexPolicy[P]
     oracle: Oracle[S_contra]
 
+    def __post_init__(self) -> None:
+        """Refuse classes where objects are expected."""
+        for name in ("belief", "policy", "oracle"):
+            part: object = getattr(self, name)
+            if isinstance(part, type):
+                msg = f"{name} must be an object, got the class {part.__name__}; call it first"
+                raise TypeError(msg)
+
     def decide(self, available: Round[S_contra], rng: np.random.Generator) -> SuperArm:
         """Choose a super arm: `indices`, then `select`."""
         return self.select(available, self.indices(available, rng))

@@ -4,6 +4,7 @@ Fixed letters in docstrings: ``n`` available arms, ``k`` chosen arms, ``d`` cont
 ``D`` distinct arms seen so far.
 """
 
+import operator
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -94,6 +95,15 @@ def as_pairs(name: str, values: ArrayLike, n_left: int, n_right: int) -> Pairs:
     return frozen(array)
 
 
+def as_count(name: str, value: int) -> int:
+    """Return a whole number, or say that it is none."""
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        msg = f"{name} must be a whole number, got {value!r}"
+        raise ValueError(msg) from error
+
+
 def as_per_arm(name: str, values: ArrayLike, length: int) -> Vector:
     """Return one number per arm: a scalar is repeated, a vector must have the right length."""
     if np.ndim(values) == 0:
@@ -144,6 +154,10 @@ def _require_finite(name: str, array: np.ndarray[Any, np.dtype[np.float64]]) -> 
 def _as_integers(name: str, values: ArrayLike) -> np.ndarray[Any, np.dtype[np.intp]]:
     given = np.asarray(values)
     if given.size and given.dtype.kind not in "iu":
-        msg = f"{name} must be integers, got {given.dtype}"
+        hint = " (from -2^63 to 2^63 - 1)" if given.dtype.kind == "O" else ""
+        msg = f"{name} must be integers{hint}, got {given.dtype}"
+        raise ValueError(msg)
+    if given.size and given.dtype.kind == "u" and given.max() > np.iinfo(np.intp).max:
+        msg = f"{name} must be integers up to {np.iinfo(np.intp).max}, got {given.max()}"
         raise ValueError(msg)
     return np.array(given, dtype=np.intp)

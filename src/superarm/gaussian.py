@@ -76,6 +76,8 @@ def cholesky_with_jitter(matrix: Matrix, scale: float | None = None) -> Matrix:
     """
     size = matrix.shape[0]
     unit = float(matrix.diagonal().max(initial=0.0)) if scale is None else scale
+    if not matrix.any():  # nothing varies
+        return np.zeros_like(matrix)
     for jitter in JITTERS:
         lifted = matrix.copy()
         lifted.flat[:: size + 1] += jitter * unit

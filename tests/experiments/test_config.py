@@ -6,8 +6,8 @@ import pytest
 
 from superarm import DataError
 from superarm.experiments import read_experiment
+from superarm.experiments.config import shipped_studies
 
-ROOT = Path(__file__).resolve().parents[2]
 GOOD = """
 name = "good"
 [[places]]
@@ -25,7 +25,9 @@ def read(tmp_path: Path, text: str) -> object:
 
 
 @pytest.mark.parametrize(
-    "file", sorted((ROOT / "experiments").glob("*.toml")), ids=lambda f: f.stem
+    "file",
+    list(shipped_studies().values()),
+    ids=lambda f: f.stem,
 )
 def test_the_projects_own_files_are_valid_and_named_after_themselves(file: Path) -> None:
     experiment = read_experiment(file)
@@ -34,7 +36,7 @@ def test_the_projects_own_files_are_valid_and_named_after_themselves(file: Path)
 
 
 def test_every_experiment_that_needs_data_has_a_twin_that_needs_none() -> None:
-    files = {file.stem: read_experiment(file) for file in (ROOT / "experiments").glob("*.toml")}
+    files = {name: read_experiment(name) for name in shipped_studies()}
     for name, experiment in files.items():
         networks = {place.network for place in experiment.places}
         if networks <= {"city", "points"}:

@@ -483,3 +483,14 @@ def test_oracles_do_not_write_to_the_indices_they_read() -> None:
     TopK().select(Subsets(3, 2), indices)
     assert indices.flags.writeable
     assert indices.tolist() == [3.0, 1.0, 2.0]
+
+
+@given(seeds, st.sampled_from([10, 300, 2000]))
+def test_long_cycles_whose_costs_cancel_are_no_gain(seed: int, length: int) -> None:
+    rng = np.random.default_rng(seed)
+    up = rng.random(length // 2)
+    around = np.concatenate([up, -rng.permutation(up)])
+    arcs = [(i, (i + 1) % length) for i in range(length)] + [(length // 2, length)]
+    paths = Paths(length + 1, arcs, 0, length)
+    chosen = BellmanFord().select(paths, -np.append(around, 1.0))
+    assert chosen.tolist() == [*range(length // 2), length]

@@ -393,3 +393,12 @@ def test_a_failing_write_leaves_the_old_file(
         save(CASES["finite"][1], path, t=9, **streams())
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_numbers_that_only_numpy_has_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    for number in (np.complex128(1), np.datetime64("2020-01-01"), np.timedelta64(5, "s")):
+        with pytest.raises(ValueError, match="only those that Python has too"):
+            save_value({"x": number}, tmp_path / "value")
+    assert not list(tmp_path.iterdir())
+    save_value([np.float32(0.5), np.int8(3), np.bool_(1), np.str_("a")], tmp_path / "value")
+    assert load_value(tmp_path / "value") == [0.5, 3, True, "a"]

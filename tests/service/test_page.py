@@ -109,7 +109,7 @@ def test_click_drive_and_watch_it_learn(browser: Browser, demo: Server) -> None:
     trip = driven.value.json()
     expect(page.locator("#driven")).to_contain_text(f"Used {shown_energy(trip['energy_wh'])}")
     page.click("#tour")
-    expect(page.locator("#driven")).to_have_text("100 trips driven.", timeout=60_000)
+    expect(page.locator("#driven")).to_have_text("100 trips driven.", timeout=180_000)
     assert page.locator("#progress").evaluate("bar => bar.value") == 100
     demo.learned(before + 101)
     stats = demo.ask("GET", "/v1/stats").json

@@ -18,12 +18,15 @@ def told(belief: Any, n_arms: int | None, seen: int, **more: object) -> str:  # 
 
 def _bytes(value: object) -> int:
     """Return the bytes of all arrays in a value, each counted once."""
-    return sum({id(array): array.nbytes for array in _arrays(value)}.values())
+    return sum(dict(_arrays(value)).values())
 
 
-def _arrays(value: object) -> Iterator[np.ndarray[Any, np.dtype[Any]]]:
+def _arrays(value: object) -> Iterator[tuple[int, int]]:
+    """Yield identity and size of every array in a value."""
     if isinstance(value, np.ndarray):
-        yield value
+        yield id(value), value.nbytes
+    elif hasattr(value, "held_bytes"):
+        yield id(value), value.held_bytes
     elif isinstance(value, (tuple, list)):
         for part in value:
             yield from _arrays(part)

@@ -114,6 +114,26 @@ class Factor:
         return total
 
 
+MOST_PRECISION = 1e14
+"""Prior over noise variance, repeats counted, beyond which no digit of a deviation is left."""
+
+
+def require_precision(precision: Vector, variance: Vector) -> None:
+    """Refuse rewards so precise beside the prior that double precision cannot hold what is left.
+
+    Args:
+        precision: summed inverse noise variances of some arms, shape (k,).
+        variance: their prior variances, shape (k,).
+    """
+    worst = float((precision * variance).max(initial=0.0))
+    if worst > MOST_PRECISION:
+        msg = (
+            f"prior over noise variance would be {worst:.3g} with these rewards; double precision "
+            f"holds deviations up to {MOST_PRECISION:.0e}: choose a larger noise variance"
+        )
+        raise NumericalError(msg)
+
+
 def checked_cholesky(gram: Matrix, noise: Vector) -> Matrix:
     """Return a lower factor of a Gram matrix plus noise, or say what makes it impossible."""
     lifted = gram.copy()
@@ -138,13 +158,24 @@ def solve_lower(lower: Matrix, right: Matrix, *, transposed: bool = False) -> Ma
     )
 
 
-def pivoted_root(matrix: Matrix) -> tuple[Matrix, Rows]:
+def pivoted_root(matrix: Matrix, scale: Vector) -> tuple[Matrix, Rows]:
     """Return S of the matrix's rank r with S S^T = matrix, and rows in which S is triangular.
 
     The matrix is positive semi-definite, up to rounding; S has shape (n, r), and S[rows], of shape
     (r, r), is lower triangular.
+
+    Args:
+        matrix: a precision, shape (n, n).
+        scale: what a unit of each row is, shape (n,): the deviations that the precision is about.
+            What is small in these units is rounding, whatever its own.
     """
-    lower, pivots, rank, _ = lapack.dpstrf(matrix, lower=1)
+    unit = np.where(scale > 0, scale, 1.0)
+    scaled = matrix * np.outer(unit, unit)
+    largest = float(scaled.diagonal().max(initial=0.0))
+    if largest == 0:
+        return np.zeros((matrix.shape[0], 0)), np.empty(0, dtype=np.intp)
+    # not LAPACK's own tolerance, n times as large: small pivots do no harm, lost ones do
+    lower, pivots, rank, _ = lapack.dpstrf(scaled, tol=np.finfo(float).eps * largest, lower=1)
     root = np.empty((matrix.shape[0], rank))
     root[pivots - 1] = np.tril(lower)[:, :rank]
-    return root, (pivots[:rank] - 1).astype(np.intp)
+    return root / unit[:, None], (pivots[:rank] - 1).astype(np.intp)

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from superarm.arms import Arms
-from superarm.arrays import Matrix, Vector, as_per_arm, as_vector, require_positive
+from superarm.arrays import Matrix, Rows, Vector, as_per_arm, as_vector, require_positive
 from superarm.beliefs.describing import told
+from superarm.beliefs.posterior import require_few
 from superarm.beliefs.prior import Mean, checked_noise, require_kernel, require_noise
 from superarm.beliefs.statistics import ArmStatistics
 from superarm.beliefs.universe import Universe
@@ -17,19 +18,24 @@ from superarm.values import assembled, changed
 
 @dataclass(frozen=True, eq=False)
 class IndependentPosterior:
-    """Independent Gaussians; joint draws are draws of each."""
+    """Independent Gaussians; joint draws are draws of each. An arm given twice is one arm."""
 
     mean: Vector
     std: Vector
     noise_std: Vector
+    places: Rows
 
     def sample(self, rng: np.random.Generator) -> Vector:
         """Draw every arm."""
-        return self.mean + self.std * rng.standard_normal(self.mean.size)
+        _, first, which = np.unique(self.places, return_index=True, return_inverse=True)
+        return self.mean + self.std * rng.standard_normal(self.mean.size)[first[which]]
 
     def covariance(self) -> Matrix:
-        """Return the diagonal covariance, shape (n, n)."""
-        return np.diag(self.std**2)
+        """Return the covariance, shape (n, n): diagonal, but for arms given twice."""
+        require_few(self.places.size)
+        same = self.places[:, None] == self.places
+        matrix: Matrix = same * self.std**2
+        return matrix
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -91,7 +97,8 @@ class IndependentGaussian:
         prior, noise = self.prior_variance[where], self.noise_variance[where]
         known, mean = prior * self.statistics.precision[where], self.prior_mean[where]
         mean = mean + known / (1 + known) * (self.statistics.averages[where] - mean)
-        return IndependentPosterior(mean, np.sqrt(prior / (1 + known)), np.sqrt(noise))
+        std = np.sqrt(prior / (1 + known))
+        return IndependentPosterior(mean, std, np.sqrt(noise), where)
 
     def condition(
         self, arms: Arms, rewards: Vector, *, noise_variance: ArrayLike | None = None

@@ -23,6 +23,16 @@ DIRECT_DRAW_LIMIT = 1000
 """Up to this many arms a joint draw factorises their posterior covariance."""
 
 
+def require_few(n_arms: int) -> None:
+    """Refuse to form the joint covariance of too many arms."""
+    if n_arms > COVARIANCE_LIMIT:
+        msg = (
+            f"the joint covariance of {n_arms} arms was asked for; the limit is "
+            f"{COVARIANCE_LIMIT}, ask for fewer arms"
+        )
+        raise CapacityError(msg)
+
+
 class JointView(ABC):
     """A posterior of some arms; covariances and draws are made when asked for."""
 
@@ -56,14 +66,10 @@ class JointView(ABC):
 
     def covariance(self) -> Matrix:
         """Return the posterior covariance, shape (n, n): ask for few arms."""
-        n_arms = self.prior_variance.size
-        if n_arms > COVARIANCE_LIMIT:
-            msg = (
-                f"the joint covariance of {n_arms} arms was asked for; the limit is "
-                f"{COVARIANCE_LIMIT}, ask for fewer arms"
-            )
-            raise CapacityError(msg)
-        return self.covariance_now()
+        require_few(self.prior_variance.size)
+        matrix = self.covariance_now()
+        np.fill_diagonal(matrix, self.std**2)  # the same numbers, but never below zero
+        return matrix
 
     def sample(self, rng: np.random.Generator) -> Vector:
         """Draw all arms together, shape (n,).

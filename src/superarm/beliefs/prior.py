@@ -20,6 +20,10 @@ Mean: TypeAlias = ArrayLike | MeanFunction | None
 """Prior means: none (zero), a number, one per arm, or a function of arms."""
 
 
+LEAST_NOISE = 1e-150
+"""Noise variances below this, or above its inverse, cannot be added up in double precision."""
+
+
 @dataclass(frozen=True, eq=False)
 class FinitePrior:
     """A Gaussian prior of a fixed list of arms, and the noise of their rewards.
@@ -115,7 +119,7 @@ class ContextPrior:
     def means(self, arms: Arms) -> Vector:
         """Return the prior means of these arms."""
         if callable(self.mean):
-            return as_vector("the prior mean function's values", self.mean(arms), len(arms))
+            return as_per_arm("the prior mean function's values", self.mean(arms), len(arms))
         if isinstance(self.mean, float):
             return np.full(len(arms), self.mean)
         return _by_id("prior mean", self.mean, arms)
@@ -146,9 +150,12 @@ def require_kernel(kernel: object) -> None:
 def require_noise(noise_variance: Vector) -> None:
     """Raise unless all noise variances are positive and can be inverted."""
     require_positive("noise_variance", noise_variance)
-    smallest = float(noise_variance.min(initial=1.0))
-    if smallest < np.finfo(np.float64).tiny:
-        msg = f"noise_variance must be at least {np.finfo(np.float64).tiny:.3g}, got {smallest:.3g}"
+    outside = (noise_variance < LEAST_NOISE) | (noise_variance > 1 / LEAST_NOISE)
+    if outside.any():
+        msg = (
+            f"noise_variance must be between {LEAST_NOISE:g} and {1 / LEAST_NOISE:g}, got "
+            f"{float(noise_variance[outside][0]):.3g}; give rewards in another unit"
+        )
         raise ValueError(msg)
 
 

@@ -13,7 +13,7 @@ TILE = 8192
 """How many arms are handled at a time, so that temporary arrays stay small at any n."""
 
 _BLOCK_BYTES = 32 * 2**20
-_FEWEST_ROWS = 256  # storage is only claimed from the system as it is written
+_FEWEST_ROWS = 64  # storage is only claimed from the system as it is written
 
 
 class RowSource(Protocol):
@@ -98,6 +98,11 @@ class KernelRows:
         """Return a copy of all rows."""
         parts = list(self._parts())
         return np.concatenate(parts) if parts else np.empty((0, self.n_columns))
+
+    @property
+    def held_bytes(self) -> int:
+        """Return what the rows take, without what is only claimed."""
+        return 8 * self.length * self.n_columns
 
     def stored(self) -> dict[str, object]:
         """Return the rows without their spare storage."""

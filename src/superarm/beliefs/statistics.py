@@ -56,7 +56,11 @@ class ArmStatistics:
         weights = 1.0 / noise
         size = distinct.size
         precision = _summed(which, weights, size)
-        averages = _summed(which, weights * rewards, size) / precision
+        with np.errstate(over="ignore"):  # told below
+            averages = _summed(which, weights * rewards, size) / precision
+        if not (np.isfinite(precision).all() and np.isfinite(averages).all()):
+            msg = "rewards, or inverse noise variances, are too large to be added up"
+            raise ValueError(msg)
         gaps = weights * (rewards - averages[which]) ** 2
         return distinct, cls(
             counts=counts.astype(np.float64),
@@ -78,7 +82,7 @@ class ArmStatistics:
         grown["counts"][slots] += batch.counts
         grown["precision"][slots] = total
         grown["averages"][slots] += gap * (batch.precision / total)
-        grown["squares"][slots] += batch.squares + gap**2 * (before * batch.precision / total)
+        grown["squares"][slots] += batch.squares + gap**2 * (before * (batch.precision / total))
         grown["log_noise"][slots] += batch.log_noise
         return ArmStatistics(**{name: frozen(part) for name, part in grown.items()})
 

@@ -1,6 +1,7 @@
 """``superarm experiment``: run, watch, list, summarise and report studies."""
 
 import json
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,7 +30,9 @@ from superarm.experiments.runner import RunPlan, methods_of, prepare, progress_o
 from superarm.experiments.store import RunStore
 from superarm.experiments.study import REGRET, Study, write_finals, write_summary
 
-app = typer.Typer(help="Studies: run, status, list, report.", no_args_is_help=True)
+app = typer.Typer(
+    help="Studies: run, status, list, report, summarise, paired.", no_args_is_help=True
+)
 
 _File = Annotated[
     str, typer.Argument(help="A TOML file, or the name of a study of the package (see list).")
@@ -149,14 +152,15 @@ def list_(
             continue
         stored = len(RunStore(runs / experiment.name).stored_folders())
         rows.append(
-            {"run": file.stem if folder is None else str(file), "name": experiment.name,
+            {"run": file.stem if folder is None else file.name, "name": experiment.name,
              "title": experiment.title,
              "methods": len(experiment.methods), "stored_runs": stored}
         )  # fmt: skip
     if as_json:
         typer.echo(json.dumps(rows))
         return
-    table = Table(title="superarm experiment run NAME")
+    title = "superarm experiment run NAME" if folder is None else f"Experiments in {folder}"
+    table = Table(title=title)
     table.add_column("name", no_wrap=True, overflow="fold")  # never cut: it is typed
     table.add_column("what it shows", overflow="fold")
     for heading in ("methods", "stored"):
@@ -169,7 +173,15 @@ def list_(
 @app.command()
 def report(folder: Annotated[Path, typer.Argument(help="The folder of the runs.")]) -> None:
     """Write one HTML page of an experiment, figures included, from its stored runs."""
-    typer.echo(f"Report: {write_report(Study(folder), folder)}")
+    typer.echo(f"Report: {write_report(_opened(folder), folder)}")
+
+
+def _opened(folder: Path) -> Study:
+    """Read a study, and say what could not be read of it."""
+    study = Study(folder)
+    for note in study.notes:
+        typer.echo(f"Note: {note}", err=True)
+    return study
 
 
 @app.command()
@@ -178,13 +190,13 @@ def summarise(
     output: Annotated[Path | None, typer.Option(help="The Parquet file to write.")] = None,
 ) -> None:
     """Write means per round, and where every run ended, to small Parquet files."""
-    study = Study(folder)
+    study = _opened(folder)
     target = output or folder / "summary.parquet"
-    write_summary(study, target)
-    typer.echo(f"Summary: {target}")
     finals = target.with_name(f"{target.stem}-finals.parquet")
     write_finals(study, finals)
     typer.echo(f"Where every run ended: {finals}")
+    write_summary(study, target)
+    typer.echo(f"Summary: {target}")
 
 
 def _engine(name: str, jobs: int, address: str | None) -> Engine:
@@ -227,9 +239,14 @@ def paired(  # noqa: PLR0913 - what to compare
     as_json: _Json = False,
 ) -> None:
     """Compare two methods over the worlds both have met: first minus second."""
-    found = Study(folder).paired_by_cell(first, second, name=column, average=at == "mean")
+    found = _opened(folder).paired_by_cell(first, second, name=column, average=at == "mean")
     if as_json:
-        typer.echo(json.dumps({where: asdict(part) for where, part in found.items()}))
+        rows = {where: asdict(part) for where, part in found.items()}
+        for row in rows.values():  # one world has no error, and JSON no NaN
+            row["standard_error"] = (
+                None if math.isnan(row["standard_error"]) else row["standard_error"]
+            )
+        typer.echo(json.dumps(rows))
         return
     table = Table(title=f"{first} - {second}: {column} ({at})")
     table.add_column("where")
@@ -238,6 +255,10 @@ def paired(  # noqa: PLR0913 - what to compare
     for where, part in found.items():
         share = f"{part.wins} of {part.pairs}"
         table.add_row(
-            where, f"{part.mean:,.1f}", f"{part.standard_error:,.1f}", str(part.pairs), share
+            where,
+            f"{part.mean:,.5g}",
+            "–" if math.isnan(part.standard_error) else f"{part.standard_error:,.3g}",
+            str(part.pairs),
+            share,
         )
     Console().print(table)

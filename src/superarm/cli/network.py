@@ -62,6 +62,8 @@ def show(
         typer.echo(json.dumps({"name": network.name, "notes": network.notes, **facts}))
     else:
         _print_facts(network, facts)
+    if as_json and picture is None:
+        return
     target = picture or Path(f"{source.name.split('.')[0]}.png")
     draw_maps(network, [height_panel(network, {})], target, columns=1)
     if not as_json:
@@ -75,12 +77,16 @@ def list_(
     as_json: _Json = False,
 ) -> None:
     """List the network files of a folder."""
+    if not folder.is_dir():
+        msg = f"there is no folder {folder}"
+        raise DataError(msg)
     rows = []
     for path in sorted(folder.glob("*.npz")):
         try:
             network = RoadNetwork.load(path)
-        except DataError:
-            continue  # an .npz file of another kind
+        except DataError as error:
+            typer.echo(f"Note: {error}", err=True)
+            continue
         rows.append((path.name, network))
     if as_json:
         facts = [

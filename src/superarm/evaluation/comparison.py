@@ -124,6 +124,15 @@ def compare(  # noqa: PLR0913 - a study has these parts
         on_run: called with name and repeat after every run.
         on_step: called with name, repeat, step and agent after every round; not timed.
     """
+    for name, make in agents.items():
+        given: object = make
+        if not callable(given):
+            msg = f"agents[{name!r}] must make an agent for a world; pass lambda world: agent"
+            raise TypeError(msg)
+    for what, number in (("horizon", horizon), ("repeats", repeats)):
+        if number < 1:
+            msg = f"{what} must be at least 1, got {number}"
+            raise ValueError(msg)
     curves: dict[str, list[Vector]] = {name: [] for name in agents}
     times: dict[str, list[float]] = {name: [] for name in agents}
     with threadpool_limits(1):  # the products are small: more threads only get in each other's way

@@ -32,12 +32,20 @@ def plot_regret(
     axes: Axes,
     regrets: Mapping[str, BayesianRegret],
     styles: Mapping[str, tuple[str, LineStyle]] | None = None,
+    *,
+    logarithmic: bool | None = None,
 ) -> None:
     """Plot mean cumulative regret with a band of one standard error per method.
 
     Names of the form ``BELIEF-POLICY`` share the colour of the policy and the line style of the
     belief, unless styles are given. Where regrets end far apart the scale is logarithmic: on a
     linear one the best methods, which matter, would be one flat line.
+
+    Args:
+        axes: where to draw.
+        regrets: by method.
+        styles: colour and line style by method.
+        logarithmic: the scale, if it is not to follow from these regrets alone.
     """
     styles = styles or line_styles(regrets)
     for name, regret in regrets.items():
@@ -49,11 +57,19 @@ def plot_regret(
         axes.fill_between(rounds, low, high, color=colour, alpha=0.15, linewidth=0)
     longest = max((regret.mean.size for regret in regrets.values()), default=1)
     axes.set(xlim=(1, max(longest, 2)), ylim=(0, None))
-    ends = [float(regret.mean[-1]) for regret in regrets.values() if regret.mean[-1] > 0]
-    if ends and max(ends) > _FAR_APART * min(ends):
-        early = [float(r.mean[r.mean.size // 10]) for r in regrets.values()]
-        axes.set(yscale="log", ylim=(max(min(early), min(ends) / 30), None))
+    if far_apart(regrets) if logarithmic is None else logarithmic:
+        starts = [float(r.mean[min(4, r.mean.size - 1)]) for r in regrets.values()]
+        ends = [float(r.mean[-1]) for r in regrets.values()]
+        positive = [value for value in starts + ends if value > 0]
+        floor = min(positive) if positive else 1.0
+        axes.set(yscale="log", ylim=(max(floor, max(ends) / 1e4), None))
     tidy(axes)
+
+
+def far_apart(regrets: Mapping[str, BayesianRegret]) -> bool:
+    """Say whether regrets end so far apart that a linear scale would show the largest only."""
+    ends = [float(regret.mean[-1]) for regret in regrets.values() if regret.mean[-1] > 0]
+    return bool(ends) and max(ends) > _FAR_APART * min(ends)
 
 
 def line_styles(names: Iterable[str]) -> dict[str, tuple[str, LineStyle]]:
@@ -108,7 +124,8 @@ def draw_regret(
     axes = figure.add_subplot()
     plot_regret(axes, {name: result.regret for name, result in results.items()})
     repeats = next(iter(results.values())).regret.repeats
-    axes.set(xlabel="round", ylabel=label)
+    scale = ", log scale" if axes.get_yscale() == "log" else ""
+    axes.set(xlabel="round", ylabel=label + scale)
     axes.set_title(f"{title}\nmean and one standard error over {repeats} worlds", fontsize=11)
     axes.legend(
         frameon=False,

@@ -3,6 +3,7 @@
 Errors name the key and what is allowed, all of them at once, before anything runs.
 """
 
+import difflib
 import re
 import tomllib
 from pathlib import Path
@@ -315,9 +316,16 @@ class Experiment(Strict):
         return self
 
     def _require_plain_world(self) -> None:
+        if any(place.points is None for place in self.places):
+            msg = "places: roads and points have different units; declare a study of each"
+            raise ValueError(msg)
         free = all((p.traffic or self.world.traffic) == ("free",) for p in self.places if p.points)
         if self.world.truth != ("gp",) or not free:
             msg = "points have truth = 'gp' and traffic = 'free' only (they are volatile anyway)"
+            raise ValueError(msg)
+        learned = {name for name, method in self.methods.items() if method.rectify != "energy"}
+        if learned:
+            msg = f"methods.{min(learned)}.rectify: points have nothing to rectify; leave it out"
             raise ValueError(msg)
         shown = {"exploration", "networks", "energy"} & set(self.figures)
         if shown:
@@ -332,8 +340,14 @@ STUDIES = Path(__file__).parent / "studies"
 def find_study(study: str | Path) -> Path:
     """Return the file of a study: a file of the user's, or the name of one of the package's."""
     file = Path(study)
-    shipped = STUDIES / f"{study}.toml"
-    return shipped if not file.exists() and shipped.is_file() else file
+    known = shipped_studies()
+    return known[str(study)] if not file.is_file() and str(study) in known else file
+
+
+def shipped_studies() -> dict[str, Path]:
+    """Return the files of the studies that come with the package, by name."""
+    files = sorted(STUDIES.glob("*.toml"))
+    return {file.stem: file for file in files if file.stem != "routes"}
 
 
 def read_experiment(path: str | Path) -> Experiment:
@@ -346,7 +360,13 @@ def read_experiment(path: str | Path) -> Experiment:
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        msg = f"{file}: no such file; `superarm experiment list` shows those there are"
+        names = [*shipped_studies(), *(str(near) for near in Path().glob("*.toml"))]
+        near = difflib.get_close_matches(str(path), names, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        msg = f"{file}: no such file{hint}; `superarm experiment list` shows the package's studies"
+        raise DataError(msg) from error
+    except IsADirectoryError as error:
+        msg = f"{file} is a folder; name a TOML file, or a study of `superarm experiment list`"
         raise DataError(msg) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         msg = f"{file} is no TOML: {error}"
@@ -389,6 +409,8 @@ def _told(mistake: Any) -> str:  # noqa: ANN401 - pydantic's description of one 
 def _table_of(place: list[Any]) -> type[Strict]:
     """Return the model of a table of the file."""
     match place:
+        case ["places", _, "points", *_]:
+            return PointSettings
         case ["places", *_]:
             return StudyPlace
         case ["methods", *_]:

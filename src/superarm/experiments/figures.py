@@ -13,11 +13,12 @@ from matplotlib.figure import Figure
 
 from superarm.arrays import Rows, Vector
 from superarm.errors import DataError
-from superarm.evaluation.figures import COLOURS, line_styles, plot_regret, tidy
+from superarm.evaluation.figures import COLOURS, far_apart, line_styles, plot_regret, tidy
 from superarm.evaluation.regret import BayesianRegret, bayesian_regret
 from superarm.experiments.build import width_of
 from superarm.experiments.config import POINTS, RANDOM_ROUTE
-from superarm.experiments.study import RANDOM, REGRET, Cell, Study
+from superarm.experiments.plan import network_name
+from superarm.experiments.study import RANDOM, REGRET, Cell, Study, titled
 from superarm.gaussian import rectified_mean
 from superarm.navigation import RoadNetwork
 from superarm.navigation.energy import Efficiency
@@ -38,7 +39,8 @@ def draw_figures(study: Study, folder: Path) -> Drawn:
     drawn: Drawn = {}
     for name in study.experiment.figures:
         if name != "networks" and not study.cells:
-            msg = f"{study.store.folder}: no run is finished yet; run the experiment first"
+            why = "; ".join(study.notes) or "no run is finished yet; run the experiment first"
+            msg = f"{study.store.folder}: {why}"
             raise DataError(msg)
         found = dict(_KINDS[name](study, folder))
         if not found:
@@ -54,11 +56,15 @@ def _regret(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
         places = _places(cells)
         figure, panels = _panels(len(places))
         repeats: set[int] = set()
-        for axes, place in zip(panels, places, strict=False):
-            shown = {cell.method: _regret_of(study, cell) for cell in _at(cells, place)}
+        regrets = [
+            {cell.method: _regret_of(study, cell) for cell in _at(cells, place)} for place in places
+        ]
+        logarithmic = any(map(far_apart, regrets))  # one scale for all panels
+        for axes, place, shown in zip(panels, places, regrets, strict=False):
             repeats |= {regret.repeats for regret in shown.values()}
-            plot_regret(axes, shown, styles)
-            axes.set(title=_title(place), xlabel="round t", ylabel=_regret_label(place))
+            plot_regret(axes, shown, styles, logarithmic=logarithmic)
+            label = _regret_label(place) + (", log scale" if logarithmic else "")
+            axes.set(title=_title(place), xlabel="round t", ylabel=label)
         _legend(panels)
         _caption(figure, f"{_world_title(study, world)}mean ± 1 standard error", repeats)
         name = "regret" + _world_name(study, world)
@@ -85,7 +91,7 @@ def _beta(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
             values = [width(int(t)) ** 2 for t in rounds]
             colour, style = styles[name]
             axes.plot(rounds, values, linestyle=style, color=colour, label=name, linewidth=1.8)
-        title = f"{network.capitalize()}, {n_arms:,} {'arms' if network == POINTS else 'edges'}"
+        title = f"{titled(network)}, {n_arms:,} {'arms' if network == POINTS else 'edges'}"
         axes.set(title=title, xlabel="round t", ylabel=r"$\beta_t$", ylim=(0, None))
         tidy(axes)
     _legend(panels)
@@ -161,7 +167,8 @@ def _exploration(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
                 )
                 for method, counts in visits.items()
             ]
-            name = f"exploration-{place[0]}-{place[1]}{_world_name(study, world)}"
+            route = "random" if place[1] == RANDOM else place[1]
+            name = f"exploration-{place[0]}-{route}{_world_name(study, world)}"
             draw_maps(network, panels, folder / f"{name}.pdf", columns=3)
             yield name, draw_maps(network, panels, folder / f"{name}.png", columns=3)
 
@@ -178,7 +185,10 @@ def _visits(study: Study, cell: Cell, n_edges: int) -> Vector:
 
 def _networks(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
     """Every network with its routes: those that are best by the prior."""
+    declared = {network_name(place.network) for place in study.experiment.places}
     for file in sorted((study.store.folder / "networks").glob("*.npz")):
+        if file.stem not in declared:
+            continue  # of an earlier version of the study
         network = study.store.read_network(file.stem)
         efficiency = study.experiment.world.efficiency
         routes = {
@@ -186,7 +196,7 @@ def _networks(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
             for name, (start, goal) in study.store.read_routes(file.stem).items()
             if not RANDOM_ROUTE.fullmatch(name)
         }
-        title = f"{file.stem.capitalize()}: {network.n_edges:,} edges, {network.n_turns:,} turns"
+        title = f"{titled(file.stem)}: {network.n_edges:,} edges, {network.n_turns:,} turns"
         panel = height_panel(network, routes, title)
         name = f"network-{file.stem}"
         draw_maps(network, [panel], folder / f"{name}.pdf", columns=1)
@@ -245,12 +255,14 @@ def _energy(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
                     x, y, f"{who}\nuses less", transform=axes.transAxes, ha=side, fontsize=8,
                     va="bottom" if y < 0.5 else "top", color="#5b6472",  # noqa: PLR2004
                 )  # fmt: skip
-            axes.set(title=f"{network.capitalize()}, truth: {truth}")
+            axes.set(title=f"{titled(network)}, truth: {truth}")
+            axes.set_aspect("equal", adjustable="datalim")
             axes.set(xlabel=f"{first} (Wh per trip)", ylabel=f"{other} (Wh per trip)")
             tidy(axes)
         _legend(panels)
         figure.suptitle(
-            f"Raw energy per trip, regeneration included; below the line {other} uses less"
+            f"Raw energy per trip, regeneration included;\nbelow the line {other} uses less",
+            fontsize=10,
         )
         yield f"energy-{other}", _save(figure, folder / f"energy-{other}")
 
@@ -356,7 +368,7 @@ def _legend(panels: Sequence[Axes]) -> None:
 def _title(place: tuple[str, str]) -> str:
     if place[0] == POINTS:
         return "Points"
-    return f"{place[0].capitalize()} {'random routes' if place[1] == RANDOM else place[1]}"
+    return f"{titled(place[0])} {'random routes' if place[1] == RANDOM else place[1]}"
 
 
 def _regret_label(place: tuple[str, str]) -> str:

@@ -39,7 +39,7 @@ def _head(study: Study) -> str:
     if False in kinds:
         meaning.append(
             "On roads regret is what the trips cost above the best route, in expected rectified "
-            "cost; random routes are shown together, one world per route."
+            "cost; random routes are shown together."
         )
     if True in kinds:
         meaning.append(

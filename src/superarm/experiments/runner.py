@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from superarm.errors import DataError, SuperarmError
 from superarm.experiments.build import require_parts
-from superarm.experiments.config import POINT_ROUTE, Experiment
+from superarm.experiments.config import POINT_ROUTE, POINTS, Experiment
 from superarm.experiments.engines import Engine, Failure, ThisProcess
 from superarm.experiments.places import data_folders, open_place, routes_of
 from superarm.experiments.plan import RunSpec, expand, network_name
@@ -123,6 +123,12 @@ def _expanded(
             if known.setdefault(name, ends) != ends:
                 msg = f"route {name} of {place.network} is declared twice with different ends"
                 raise DataError(msg)
+    reserved = [name for name in networks if name != POINTS and network_name(name) == POINTS]
+    if reserved:
+        msg = (
+            f"{reserved[0]}: {POINTS!r} stands for points without roads; give the file another name"
+        )
+        raise DataError(msg)
     names = [network_name(network).casefold() for network in networks]
     if len(set(names)) < len(names):
         msg = (

@@ -17,11 +17,11 @@ from superarm.evaluation.pages import table
 from superarm.experiments.columns import quantity_of
 from superarm.experiments.config import POINTS, RANDOM_ROUTE, Experiment
 from superarm.experiments.parquet import write_columns
-from superarm.experiments.store import RunStore, StoredRun, read_run
+from superarm.experiments.store import OtherFormatError, RunStore, StoredRun, read_run
 
 REGRET = "cumulative_regret"
 
-RANDOM = "random"
+RANDOM = "*"  # no name of a route
 """What stands for all random routes of a network together, in figures and tables."""
 
 
@@ -41,7 +41,7 @@ class Cell(NamedTuple):
         if self.network == POINTS:
             return "Points"
         route = "random routes" if self.route == RANDOM else self.route
-        return f"{self.network.capitalize()} {route}"
+        return f"{titled(self.network)} {route}"
 
     @property
     def world(self) -> tuple[str, float, str]:
@@ -52,6 +52,11 @@ class Cell(NamedTuple):
     def is_random(self) -> bool:
         """Whether the route is between random edges; users cannot name one so."""
         return RANDOM_ROUTE.fullmatch(self.route) is not None
+
+
+def titled(name: str) -> str:
+    """Return a name as a title begins with it; its other capitals stay."""
+    return name[:1].upper() + name[1:]
 
 
 @dataclass(frozen=True)
@@ -89,10 +94,13 @@ class Study:
         self.notes: list[str] = []
         self.runs: list[StoredRun] = []
         declared = {spec.key: spec for spec in self.store.read_plan()}
-        others = 0
+        others = old = 0
         for place in self.store.stored_folders():
             try:
                 run = read_run(place)
+            except OtherFormatError:
+                old += 1
+                continue
             except DataError as error:
                 self.notes.append(str(error))
                 continue
@@ -100,6 +108,11 @@ class Study:
                 self.runs.append(run)
             else:
                 others += 1
+        if old:
+            self.notes.append(
+                f"{old} stored runs are of another format of superarm and cannot be read; run the "
+                "experiment again with another --output"
+            )
         if others:
             self.notes.append(f"{others} stored runs are not part of the experiment any more")
 

@@ -176,6 +176,10 @@ class RoadNetwork:
 
     def position(self, edge_id: str) -> int:
         """Return the position of an edge, or say which ids are closest."""
+        given: object = edge_id
+        if not isinstance(given, str):
+            msg = f"edges are named by their ids, which are strings; got {given!r}"
+            raise TypeError(msg)
         found = self._positions.get(edge_id)
         if found is None:
             near = difflib.get_close_matches(edge_id, self._positions, n=3, cutoff=0.0)
@@ -256,8 +260,9 @@ class RoadNetwork:
         """Read a network written by `save`."""
         name = os.fspath(path)
         try:
-            with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as stored:
-                arrays = {key: stored[key] for key in stored.files}
+            with Path(path).open("rb") as file:
+                stored = np.load(file, allow_pickle=False)
+                arrays = {key: stored[key] for key in getattr(stored, "files", ())}
         except FileNotFoundError:
             raise
         except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
@@ -287,8 +292,8 @@ def _checksum(arrays: Mapping[str, Any]) -> str:
 
 
 def _from_arrays(name: str, arrays: dict[str, Any]) -> RoadNetwork:
-    kind = arrays.pop("format", np.array(["?", "0", ""])).tolist()
-    if kind[0] != _KIND:
+    kind = np.atleast_1d(arrays.pop("format", "")).tolist()
+    if len(kind) != 3 or kind[0] != _KIND or not str(kind[1]).isdigit():  # noqa: PLR2004
         msg = (
             f"{name} is no network file of superarm; read other formats with read_sumo or read_osm"
         )

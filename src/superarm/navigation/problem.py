@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from superarm.arms import Arms, Round, SuperArm
-from superarm.arrays import Vector
+from superarm.arrays import Vector, require_generator
 from superarm.errors import InfeasibleError
 from superarm.gaussian import rectified_mean
 from superarm.kernels import Kernel
@@ -67,6 +67,7 @@ class NavigationProblem:
         model: EnergyModel | None = None,
     ) -> None:
         """Find the route's ends and draw the truth."""
+        require_generator("rng", rng)
         options = {
             "vehicle": vehicle, "efficiency": efficiency, "rectify": rectify,
             "lengthscale": lengthscale,

@@ -1,6 +1,5 @@
 """Checks that all feasible sets and oracles share."""
 
-import operator
 from collections.abc import Iterator
 from itertools import combinations
 from typing import Protocol
@@ -41,15 +40,6 @@ def fitting(oracle: object, feasible: Sized, indices: ArrayLike, *kinds: type) -
         msg = f"{given} speaks of {feasible.n_arms} arms, but there are {size} indices"
         raise ValueError(msg)
     return read_vector("indices", indices, size)
-
-
-def as_size(name: str, value: int) -> int:
-    """Return a whole number, or say that it is none."""
-    try:
-        return operator.index(value)
-    except TypeError as error:
-        msg = f"{name} must be a whole number, got {value!r}"
-        raise ValueError(msg) from error
 
 
 def distinct_rows(super_arm: SuperArm, n_arms: int) -> bool:

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from superarm.arms import SuperArm
-from superarm.arrays import Rows, Vector, as_rows
+from superarm.arrays import Rows, Vector, as_count, as_rows
 from superarm.errors import CapacityError
-from superarm.oracles.checks import as_size, distinct_rows, fitting
+from superarm.oracles.checks import distinct_rows, fitting
 
 TABLE_LIMIT = 100_000_000
 """The most cells (groups x budget) a table may have: 400 MB."""
@@ -39,7 +39,7 @@ class Choices:
         if members.size != prices.size:
             msg = f"{members.size} groups and {prices.size} costs: give one of each per row"
             raise ValueError(msg)
-        limit = as_size("budget", budget)
+        limit = as_count("budget", budget)
         if limit < 0 or (prices < 0).any():
             msg = "costs and budget must not be negative"
             raise ValueError(msg)

@@ -205,8 +205,8 @@ class Dijkstra:
 class BellmanFord:
     """The best path for indices of any sign, unless a cycle on the way gains; O(n m).
 
-    Exact up to rounding: costs of paths are told apart to a few units in the last place of the
-    absolute costs on their way.
+    Exact up to rounding: at every node ways are told apart to a few units in the last place of the
+    absolute costs on the way there. Cycles whose costs cancel are no gain.
     """
 
     def select(self, feasible: Paths, indices: Vector) -> SuperArm:

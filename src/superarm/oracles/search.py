@@ -11,6 +11,9 @@ from superarm.compiling import compiled
 ROUNDING = 4 * np.finfo(np.float64).eps
 """Bellman-Ford ignores improvements below this share of the absolute costs on the way."""
 
+CANCELLED = 0.5 * np.finfo(np.float64).eps
+"""A cycle whose costs add up to less than this share of their absolute values adds up to zero."""
+
 
 @compiled
 def dijkstra(starts: Rows, heads: Rows, costs: Vector, source: int, target: int) -> Rows:
@@ -72,9 +75,30 @@ def bellman_ford(
     """Return the last arc to every node and whether a negative cycle was met.
 
     Only usable nodes are entered. A node improves only by more than rounding: `ROUNDING` times the
-    absolute costs on the way to it, so that cycles whose costs cancel do not look negative, and no
-    cost elsewhere matters. A cycle of last arcs is a negative cycle, and ends the search.
+    absolute costs on the way to it, so that no cost elsewhere matters. A cycle of last arcs is
+    negative if its costs, added up without rounding, are; then the search ends. Otherwise its costs
+    cancel, and the search begins again with four times the tolerance.
     """
+    rounding = ROUNDING
+    while True:
+        arrival, parent, cyclic = _relaxed(starts, heads, costs, source, usable, rounding)
+        if not cyclic:
+            return arrival, False
+        if _negative_cycle(parent, arrival, costs):
+            return arrival, True
+        rounding *= 4
+
+
+@compiled
+def _relaxed(  # noqa: PLR0913, PLR0917 - a graph, costs and what to do with them
+    starts: Rows,
+    heads: Rows,
+    costs: Vector,
+    source: int,
+    usable: np.ndarray[tuple[int], np.dtype[np.bool_]],
+    rounding: float,
+) -> tuple[Rows, Rows, bool]:
+    """Return last arcs and the nodes they come from, and whether these lead around anywhere."""
     n_nodes = starts.size - 1
     distance = np.full(n_nodes, np.inf)
     mass = np.zeros(n_nodes)  # absolute costs on the way
@@ -92,21 +116,21 @@ def bellman_ford(
                 head = heads[arc]
                 reach = distance[node] + costs[arc]
                 weight = mass[node] + abs(costs[arc])
-                if usable[head] and reach < distance[head] - ROUNDING * max(weight, mass[head]):
+                if usable[head] and reach < distance[head] - rounding * max(weight, mass[head]):
                     distance[head], mass[head] = reach, weight
                     arrival[head], parent[head] = arc, node
                     moved[head] = True
                     any_moved = True
         if not any_moved:
-            return arrival, False
-        if _has_cycle(parent):
-            return arrival, True
+            return arrival, parent, False
+        if _on_cycle(parent) >= 0:
+            return arrival, parent, True
         active = moved
 
 
 @compiled
-def _has_cycle(parent: Rows) -> bool:
-    """Say whether following parents leads around anywhere."""
+def _on_cycle(parent: Rows) -> int:
+    """Return a node from which following parents leads around, or -1."""
     visit = np.zeros(parent.size, np.intp)
     for begin in range(parent.size):
         node = begin
@@ -114,8 +138,25 @@ def _has_cycle(parent: Rows) -> bool:
             visit[node] = begin + 1
             node = parent[node]
         if node >= 0 and visit[node] == begin + 1:
-            return True
-    return False
+            return int(node)
+    return -1
+
+
+@compiled
+def _negative_cycle(parent: Rows, arrival: Rows, costs: Vector) -> bool:
+    """Say whether the costs of a cycle of parents, added up with compensation, are negative."""
+    first = _on_cycle(parent)
+    node, total, lost, mass = first, 0.0, 0.0, 0.0
+    while True:
+        cost = costs[arrival[node]]
+        added = total + cost
+        lost += (total - added) + cost if abs(total) >= abs(cost) else (cost - added) + total
+        total, mass = added, mass + abs(cost)
+        node = parent[node]
+        if node == first:
+            break
+    # every cost was rounded before it came here, by half a unit in its last place
+    return bool(total + lost < -CANCELLED * mass)
 
 
 @compiled

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from superarm.arms import SuperArm
-from superarm.arrays import Rows, Vector
+from superarm.arrays import Rows, Vector, as_count
 from superarm.errors import InfeasibleError
 from superarm.oracles.checks import (
-    as_size,
     by_descending_index,
     distinct_rows,
     fitting,
@@ -26,8 +25,8 @@ class Subsets:
 
     def __post_init__(self) -> None:
         """Refuse sizes that no set has."""
-        as_size("n_arms", self.n_arms)
-        if as_size("k", self.k) < 1:
+        as_count("n_arms", self.n_arms)
+        if as_count("k", self.k) < 1:
             msg = f"k must be at least 1, got {self.k}"
             raise ValueError(msg)
         if self.k > self.n_arms:
@@ -64,8 +63,8 @@ class SubsetsUpTo:
 
     def __post_init__(self) -> None:
         """Refuse sizes that no set has."""
-        as_size("n_arms", self.n_arms)
-        if as_size("k", self.k) < 1:
+        as_count("n_arms", self.n_arms)
+        if as_count("k", self.k) < 1:
             msg = f"k must be at least 1, got {self.k}"
             raise ValueError(msg)
 

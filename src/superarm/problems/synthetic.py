@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from superarm.arms import Arms, Round, SuperArm
-from superarm.arrays import Rows, Vector, as_per_arm, require_positive
+from superarm.arrays import Rows, Vector, as_per_arm, require_generator, require_positive
 from superarm.beliefs.universe import Universe
 from superarm.errors import InfeasibleError
 from superarm.kernels import Kernel, draw_function
@@ -50,6 +50,7 @@ class FiniteProblem(Generic[S]):
         availability: Availability | None = None,
     ) -> "FiniteProblem[S]":
         """Draw the truth from a Gaussian process."""
+        require_generator("rng", rng)
         require_positive("noise_variance", noise_variance)
         truth = as_per_arm("mean", mean, len(arms)) + kernel.draw(arms, rng)
         noise_std = np.sqrt(as_per_arm("noise_variance", noise_variance, len(arms)))
@@ -106,6 +107,7 @@ class ContextualProblem(Generic[S]):
         availability: Availability | None = None,
     ) -> "ContextualProblem[S]":
         """Draw the truth from a Gaussian process, by `superarm.kernels.RandomFunction`."""
+        require_generator("rng", rng)
         require_positive("noise_variance", noise_variance)
         truth = draw_function(kernel, n_features, rng)
         noise_std = float(np.sqrt(noise_variance))

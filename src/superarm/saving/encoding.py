@@ -40,7 +40,10 @@ class Encoder:
         if value is None or kind in (bool, int, float, str):
             return value
         if isinstance(value, np.generic):
-            return value.item()
+            plain = value.item()
+            if type(plain) not in (bool, int, float, str):
+                _refuse(value, "of NumPy's numbers only those that Python has too can be saved")
+            return plain
         if kind is np.ndarray:
             return {"array": self._key(np.asarray(value))}
         if isinstance(value, (tuple, list)) and kind in (tuple, list):

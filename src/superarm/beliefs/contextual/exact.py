@@ -16,7 +16,7 @@ from superarm.arms import Arms
 from superarm.arrays import Matrix, Rows, Vector, as_vector, frozen
 from superarm.beliefs.contextual.distinct import DistinctArms
 from superarm.beliefs.describing import told
-from superarm.beliefs.factor import Factor
+from superarm.beliefs.factor import Factor, require_precision
 from superarm.beliefs.posterior import ContextView
 from superarm.beliefs.prior import ContextPrior, Mean, require_same_features
 from superarm.beliefs.rows import tiles
@@ -125,6 +125,8 @@ class ExactGP:
             raise CapacityError(msg)
         slots, batch = ArmStatistics.of_batch(where, checked, noise)
         statistics = self.statistics.merged(slots, batch, len(distinct))
+        seen = everything.take(slots)
+        require_precision(statistics.precision[slots], self.prior.variances(seen))
 
         def gram(left: Rows, right: Rows) -> Matrix:
             return self.prior.kernel.gram(everything.take(left), everything.take(right))

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from superarm.arms import Arms
-from superarm.arrays import Matrix, Vector, as_vector, frozen
+from superarm.arrays import Matrix, Vector, as_count, as_vector, frozen
 from superarm.beliefs.contextual.distinct import DistinctArms
 from superarm.beliefs.contextual.inducing import most_uncertain
 from superarm.beliefs.describing import told
@@ -43,6 +43,7 @@ from superarm.values import changed
 
 N_INDUCING = 500
 GROW_ABOVE = 0.1
+_CHOSEN_AT_ONCE = 16
 
 REDUNDANT = 1e-10
 """The share of its prior variance that the other inducing arms must leave a new one: below, it
@@ -92,6 +93,8 @@ class StreamingGP:
             grow_above: an observed arm becomes inducing if the others leave more unexplained than
                 this share of the variance that exact inference would leave it.
         """
+        prior = ContextPrior.of_kernel(kernel, noise_variance, mean)
+        n_inducing = as_count("n_inducing", n_inducing)
         size = 0 if inducing is None else len(inducing)
         if n_inducing < max(1, size):
             msg = f"n_inducing = {n_inducing} must be at least 1 and hold all {size} given arms"
@@ -103,7 +106,7 @@ class StreamingGP:
         if inducing is not None:
             lower = cholesky_with_jitter(kernel.gram(inducing, inducing))
         return cls(
-            prior=ContextPrior.of_kernel(kernel, noise_variance, mean),
+            prior=prior,
             n_inducing=n_inducing,
             grow_above=float(grow_above),
             inducing=inducing,
@@ -142,11 +145,21 @@ class StreamingGP:
         checked = as_vector("rewards", rewards, len(arms))
         noise = self.prior.noise_of(arms, noise_variance)
         require_same_features(self.distinct.arms or self.inducing, arms)
-        if len(arms) == 0:
-            return self
+        belief, begin = self, 0
+        while begin < len(arms):
+            # few at a time while inducing arms are chosen: what many arms that come together tell
+            # of each other is known only after the first of them
+            few = _CHOSEN_AT_ONCE if belief.pull.size < self.n_inducing else len(arms)
+            some = slice(begin, begin + few)
+            part = arms.take(np.arange(len(arms))[some])
+            belief = belief._after(part, checked[some], noise[some])
+            begin += few
+        return belief
+
+    def _after(self, arms: Arms, rewards: Vector, noise: Vector) -> "StreamingGP":
         distinct, where = self.distinct.located(arms)
         assert distinct.arms is not None  # noqa: S101 - these arms are among them
-        slots, batch = ArmStatistics.of_batch(where, checked, noise)
+        slots, batch = ArmStatistics.of_batch(where, rewards, noise)
         played = distinct.arms.take(slots)
         grown = self.with_inducing(self._worth_inducing(played, batch.precision))
         features = grown.features(played)
@@ -161,9 +174,13 @@ class StreamingGP:
         )
 
     def with_inducing(self, more: Arms) -> "StreamingGP":
-        """Return the belief with more inducing arms, which the history is read again for."""
+        """Return the belief with more inducing arms, which the history is read again for.
+
+        They must not be determined by those there are; `n_inducing` rises if they are too many.
+        """
         if len(more) == 0:
             return self
+        require_same_features(self.distinct.arms or self.inducing, more)
         kernel, size = self.prior.kernel, self.pull.size
         border = self.features(more).T  # rows of the new factor left of its corner
         corner = cholesky_with_jitter(kernel.gram(more, more) - border @ border.T)
@@ -183,6 +200,7 @@ class StreamingGP:
             pull += weighted @ (self.statistics.averages[part] - self.prior.means(past))
         return changed(
             self,
+            n_inducing=max(self.n_inducing, size + len(more)),
             inducing=more if self.inducing is None else self.inducing.joined(more),
             lower=frozen(lower),
             information=frozen(np.block([[self.information, side.T], [side, own]])),
@@ -239,15 +257,20 @@ class StreamingPosterior(ContextView):
         return prior - features.T @ features + inner.T @ inner
 
     def draw_many(self, rng: np.random.Generator) -> Vector:
-        """Draw what the inducing arms explain jointly, the rest of each variance independently."""
-        belief = self.belief
-        inner = rng.standard_normal((belief.pull.size, 1))
-        shift = solve_lower(belief._evidence, inner, transposed=True)[:, 0]  # noqa: SLF001
-        draw = self.mean.copy()
-        variance = self.std**2
+        r"""Draw by Matheron's rule on the inducing arms.
+
+        A prior draw f becomes :math:`f + \varphi^T (v' - v)`, with :math:`v = L^{-1} f_Z` what it
+        is at the inducing arms and v' a draw of their posterior.
+        """
+        belief, kernel = self.belief, self.belief.prior.kernel
+        if belief.inducing is None:
+            return self.mean + kernel.draw(self.arms, rng)
+        joint = kernel.draw(self.arms.joined(belief.inducing), rng)
+        draw, at_inducing = joint[: len(self.arms)], joint[len(self.arms) :]
+        before = solve_lower(belief.lower, at_inducing[:, None])[:, 0]
+        noise = rng.standard_normal((belief.pull.size, 1))
+        after = belief._weights + solve_lower(belief._evidence, noise, transposed=True)[:, 0]  # noqa: SLF001
         for part in tiles(len(self.arms)):
-            features = belief.features(self.arms.take(np.arange(part.start, part.stop)))
-            half = solve_lower(belief._evidence, features)  # noqa: SLF001 - its own posterior
-            left = np.maximum(variance[part] - np.einsum("ij,ij->j", half, half), 0.0)
-            draw[part] += shift @ features + np.sqrt(left) * rng.standard_normal(left.size)
+            here = self.arms.take(np.arange(part.start, part.stop))
+            draw[part] += belief.prior.means(here) + (after - before) @ belief.features(here)
         return draw

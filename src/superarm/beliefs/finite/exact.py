@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from superarm.arms import Arms
 from superarm.arrays import Matrix, Rows, Vector, as_vector, frozen
 from superarm.beliefs.describing import told
-from superarm.beliefs.factor import Factor, checked_cholesky, solve_lower
+from superarm.beliefs.factor import Factor, checked_cholesky, require_precision, solve_lower
 from superarm.beliefs.posterior import PlacedView
 from superarm.beliefs.prior import FinitePrior, Mean
 from superarm.beliefs.rows import Combination, KernelRows, tiles
@@ -131,6 +131,7 @@ class FiniteGP:
         slots, seen = self._placed(places)
         here = slots[places]
         statistics = self.statistics.merged(here, batch, seen.size)
+        require_precision(statistics.precision[here], self.prior.variance[places])
         rows = self.rows.append(self.prior.covariance, seen[self.seen.size :])
 
         def gram(left: Rows, right: Rows) -> Matrix:

@@ -161,7 +161,7 @@ class DenseGP:
         spread = np.sqrt(self.prior.variance)
         load = self.load + evidence.precision @ spread
         require_precision(load, spread, "DenseGP")
-        root = Root.of(evidence)
+        root = Root.of(evidence, spread)
         everything = root.touched.size == size
         half = root.times(self.matrix if everything else self.matrix[root.touched])
         lower, moves = moves_of(root, half, slice(None) if everything else root.touched)

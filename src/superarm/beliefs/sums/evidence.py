@@ -72,6 +72,7 @@ class Evidence:
         noise_variance: ArrayLike | None = None,
     ) -> "Evidence":
         """Sum up one reward per arm; the arguments are those of `of_sums`."""
+        noise = as_vector("noise", noise)
         rows = as_positions("places", places, noise.size)
         starts = np.arange(rows.size + 1)
         return cls.of_sums(rows, starts, rewards, noise, noise_variance=noise_variance)
@@ -97,6 +98,7 @@ class Evidence:
             noise_variance: of the totals, where it is known and not that of their arms added up;
                 one number or shape (m,).
         """
+        noise = as_vector("noise", noise)
         rows = as_positions("places", places, noise.size)
         begin = _checked_starts(starts, rows.size)
         values = as_vector("totals", totals, begin.size - 1)
@@ -115,7 +117,7 @@ class Evidence:
             shape=shape,
         )
         return cls(
-            precision=csr_array(scaled.T @ which),
+            precision=_frozen_matrix(csr_array(scaled.T @ which)),
             weighted=frozen(np.asarray(scaled.T @ values)),
             squares=float(weights @ values**2),
             log_noise=float(np.log(errors).sum()),
@@ -124,8 +126,9 @@ class Evidence:
 
     def __add__(self, other: "Evidence") -> "Evidence":
         """Return what both say together."""
+        other.require_size(self.weighted.size)
         return Evidence(
-            precision=csr_array(self.precision + other.precision),
+            precision=_frozen_matrix(csr_array(self.precision + other.precision)),
             weighted=frozen(self.weighted + other.weighted),
             squares=self.squares + other.squares,
             log_noise=self.log_noise + other.log_noise,
@@ -135,7 +138,7 @@ class Evidence:
     def require_size(self, n_arms: int) -> None:
         """Refuse evidence about another number of arms."""
         if self.weighted.size != n_arms:
-            msg = f"this evidence is about {self.weighted.size} arms, the belief about {n_arms}"
+            msg = f"this evidence is about {self.weighted.size} arms, the other about {n_arms}"
             raise ValueError(msg)
 
     def stored(self) -> dict[str, object]:
@@ -157,7 +160,7 @@ class Evidence:
         squares, log_noise, count = parts["sums"].tolist()
         return assembled(
             cls,
-            precision=matrix,
+            precision=_frozen_matrix(matrix),
             weighted=frozen(parts["weighted"]),
             squares=squares,
             log_noise=log_noise,
@@ -195,6 +198,15 @@ class EvidenceSoFar:
     def count(self) -> int:
         """How many observations."""
         return sum(piece.count for piece in self.pieces)
+
+
+def _frozen_matrix(matrix: csr_array) -> csr_array:
+    """Forbid writing to a sparse matrix and return it."""
+    if not matrix.has_sorted_indices:
+        matrix.sort_indices()
+    for part in (matrix.data, matrix.indices, matrix.indptr):
+        frozen(part)
+    return matrix
 
 
 def _checked_starts(starts: ArrayLike, size: int) -> Rows:

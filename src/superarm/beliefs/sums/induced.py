@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from superarm.arms import Arms
-from superarm.arrays import Matrix, Vector, as_vector, frozen
+from superarm.arrays import Matrix, Vector, as_count, as_vector, frozen
 from superarm.beliefs.describing import told
 from superarm.beliefs.posterior import PlacedView
 from superarm.beliefs.prior import FinitePrior, Mean
@@ -83,6 +83,7 @@ class InducedGP:
             n_inducing: M; fewer, if fewer explain everything.
             keep_evidence: whether to keep what was observed; see `DenseGP.from_kernel`.
         """
+        n_inducing = as_count("n_inducing", n_inducing)
         if n_inducing < 1:
             msg = f"n_inducing must be at least 1, got {n_inducing}"
             raise ValueError(msg)
@@ -158,7 +159,8 @@ class InducedGP:
         touched = np.flatnonzero(np.diff(evidence.precision.indptr))
         features = self.features[:, touched]
         inner = features @ (evidence.precision[touched][:, touched] @ features.T)
-        root = Root.dense((inner + inner.T) / 2, np.arange(self.core_mean.size))
+        size = self.core_mean.size  # z has deviations of one
+        root = Root.dense((inner + inner.T) / 2, np.arange(size), np.ones(size))
         lower, moves = moves_of(root, root.times(self.core_covariance), slice(None))
         core = self.core_covariance
         surprise = self.features @ (evidence.weighted - evidence.precision @ self.mean)
@@ -212,8 +214,9 @@ def _partial_cholesky(arms: Arms, kernel: Kernel, most: int) -> tuple[Matrix, Ve
     left = prior.copy()
     features = np.empty((most, len(arms)))
     for number in range(most):
-        pivot = int(np.argmax(left))
-        if left[pivot] <= _ENOUGH * prior.max():
+        wanted = np.where(left > _ENOUGH * prior, left, -np.inf)
+        pivot = int(np.argmax(wanted))
+        if not np.isfinite(wanted[pivot]):
             return features[:number].copy(), np.maximum(left, 0.0)
         row = kernel.gram(arms.take([pivot]), arms)[0]
         row = row - features[:number, pivot] @ features[:number]

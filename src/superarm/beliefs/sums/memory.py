@@ -2,12 +2,18 @@
 
 import sys
 from dataclasses import dataclass, field
+from threading import Lock
 
 import numpy as np
 
 from superarm.arrays import Matrix
 
-_OWN = 3  # the pool's list, the loop variable, the argument of getrefcount
+
+def _references(kept: list[Matrix], place: int) -> int:
+    return sys.getrefcount(kept[place])
+
+
+_ALONE = _references([np.empty((0, 0))], 0)  # what the list and the question itself count for
 
 
 @dataclass(eq=False)
@@ -23,13 +29,17 @@ class MatrixMemory:
 
     most: int = 3
     _kept: list[Matrix] = field(default_factory=list)
+    _lock: Lock = field(default_factory=Lock)
 
     def empty(self, size: int) -> Matrix:
         """Return a matrix of shape (size, size), whatever it holds, that nobody else refers to."""
-        for memory in self._kept:
-            if memory.shape[0] == size and sys.getrefcount(memory) <= _OWN:
-                return memory[:]
-        memory = np.empty((size, size))
-        if len(self._kept) < self.most:
-            self._kept.append(memory)
-        return memory[:]
+        with self._lock:
+            for place in range(len(self._kept)):
+                if _references(self._kept, place) == _ALONE:
+                    if self._kept[place].shape[0] != size:  # nobody wants this size any more
+                        self._kept[place] = np.empty((size, size))
+                    return self._kept[place][:]
+            memory = np.empty((size, size))
+            if len(self._kept) < self.most:
+                self._kept.append(memory)
+            return memory[:]

@@ -51,18 +51,18 @@ class Root:
     pivots: Rows
 
     @classmethod
-    def of(cls, evidence: Evidence) -> "Root":
-        """Return the root of the evidence's precision."""
+    def of(cls, evidence: Evidence, spread: Vector) -> "Root":
+        """Return the root of the evidence's precision, given the prior deviations."""
         precision = evidence.precision
         touched = np.flatnonzero(np.diff(precision.indptr))
         if precision.nnz == touched.size:  # arms one by one
             return cls(touched, np.sqrt(precision.data), np.arange(touched.size))
-        return cls.dense(precision[touched][:, touched].toarray(), touched)
+        return cls.dense(precision[touched][:, touched].toarray(), touched, spread[touched])
 
     @classmethod
-    def dense(cls, matrix: Matrix, touched: Rows) -> "Root":
+    def dense(cls, matrix: Matrix, touched: Rows, spread: Vector) -> "Root":
         """Return a root of a positive semi-definite matrix, of its rank."""
-        return cls(touched, *pivoted_root(matrix))
+        return cls(touched, *pivoted_root(matrix, spread))
 
     def times(self, rows: Matrix) -> Matrix:
         """Return S^T times a matrix, whose touched rows are given."""
@@ -80,6 +80,8 @@ class Root:
         if self.matrix.ndim == 1:
             quotient: Vector = surprise / self.matrix
             return quotient
+        if self.pivots.size == 0:
+            return np.empty(0)
         corner = self.matrix[self.pivots]
         return solve_triangular(corner, surprise[self.pivots], lower=True, check_finite=False)
 
@@ -87,6 +89,8 @@ class Root:
 def moves_of(root: Root, half: Matrix, touched: Rows | slice) -> tuple[Matrix, Matrix]:
     """Return L and G from half = S^T Sigma, shape (r, n); touched columns are those of S."""
     inner = root.inner(half[:, touched])
+    if inner.size == 0:  # nothing was said of what varies
+        return inner, half
     inner.flat[:: inner.shape[0] + 1] += 1.0
     lower = cholesky(inner, lower=True, overwrite_a=True, check_finite=False)
     return lower, solve_lower(lower, half)

@@ -284,7 +284,7 @@ class Variational:
     @cached_property
     def _said(self) -> tuple[Matrix, Rows, Matrix]:
         """A root S of R, rows in which it is triangular, and the factor of I + S^T K S."""
-        root, pivots = pivoted_root(self.precision)
+        root, pivots = pivoted_root(self.precision, np.sqrt(self.own.diagonal()))
         inner = root.T @ self.own @ root
         inner.flat[:: inner.shape[0] + 1] += 1.0
         return root, pivots, cholesky(inner, lower=True, overwrite_a=True, check_finite=False)

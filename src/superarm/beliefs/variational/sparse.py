@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from superarm.arms import Arms
-from superarm.arrays import Matrix, Rows, Vector, as_vector, frozen
+from superarm.arrays import Matrix, Rows, Vector, as_count, as_vector, frozen
 from superarm.beliefs.covariance import KernelCovariance
 from superarm.beliefs.describing import told
 from superarm.beliefs.posterior import PlacedView
@@ -96,7 +96,7 @@ class SparseGP:
             seed: of the batches; `condition` is a pure function of the belief and its arguments.
         """
         for name, least in (("n_inducing", n_inducing), ("batch", batch), ("steps", steps)):
-            if least < 1:
+            if as_count(name, least) < 1:
                 msg = f"{name} must be at least 1, got {least}"
                 raise ValueError(msg)
         if not 0 < rate <= 1 or not (np.isfinite(adam_rate) and adam_rate >= 0) or seed < 0:
