@@ -204,7 +204,7 @@ def test_bad_sums_are_refused(starts: Any, totals: Any, message: str) -> None:
 
 def test_evidence_about_other_arms_and_huge_universes_are_refused() -> None:
     belief = DenseGP.from_kernel(ARMS, Matern52(0.4), 0.2)
-    with pytest.raises(ValueError, match="about 3 arms, the belief about 25"):
+    with pytest.raises(ValueError, match="about 3 arms, the other about 25"):
         belief.condition_evidence(Evidence.nothing(3))
     with pytest.raises(CapacityError, match="at most 12,000"):
         DenseGP.from_kernel(Arms(np.arange(12_001)), Matern52(0.4))

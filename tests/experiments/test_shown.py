@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from numpy.testing import assert_allclose
 
 from parts import require_module
 from studies import small
 from superarm import DataError
+from superarm.evaluation import bayesian_regret
+from superarm.evaluation.figures import far_apart, line_styles, plot_regret
 from superarm.experiments import Experiment, Study, read_experiment, run_experiment
 from superarm.experiments.config import STUDIES, find_study
 from superarm.experiments.figures import draw_figures
@@ -18,6 +21,7 @@ from superarm.experiments.parquet import read_columns
 from superarm.experiments.report import write_report
 from superarm.experiments.runner import prepare
 from superarm.experiments.study import write_finals
+from superarm.navigation import generate_city
 
 
 @pytest.fixture(autouse=True)
@@ -175,3 +179,74 @@ def test_the_source_knows_no_folder_beside_the_repository() -> None:
     for file in STUDIES.parent.parent.rglob("*.py"):
         assert "shared" + "/networks" not in file.read_text(encoding="utf-8")
         assert '"shared"' not in file.read_text(encoding="utf-8"), file
+
+
+def test_a_route_of_the_users_is_never_mixed_with_random_ones(tmp_path: Path) -> None:
+    routes = {"random": ("s0", "s100")}
+    places = [{"network": "city", "edges": 600, "routes": routes, "random_routes": 1}]
+    run_experiment(small(places=places, repeats=2, horizon=3), tmp_path)
+    assert {cell.place for cell in Study(tmp_path).shown} == {"City random", "City random routes"}
+
+
+CITY: dict[str, Any] = {"network": "city", "edges": 600, "routes": ["A"]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"places": [{"points": POINTS}, CITY]}, "roads and points have different units"),
+        (
+            {"places": [{"points": POINTS}], "methods": {"m": {"rectify": "dissipation"}}},
+            "points have nothing to rectify",
+        ),
+    ],
+)
+def test_points_and_roads_are_kept_apart(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        small(**changes)
+
+
+def test_a_network_called_points_is_refused(tmp_path: Path) -> None:
+    generate_city(0, 600).largest_component().save(tmp_path / "points.npz")
+    places = [{"network": "points.npz", "random_routes": 1}]
+    with pytest.raises(DataError, match="stands for points without roads"):
+        prepare(small(places=places), tmp_path / "out", beside=tmp_path)
+
+
+def test_folders_and_misspelt_names_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("compare-city").mkdir()
+    assert read_experiment("compare-city").name == "compare-city"  # the folder hides nothing
+    with pytest.raises(DataError, match="is a folder; name a TOML file"):
+        read_experiment(tmp_path)
+    with pytest.raises(DataError, match=r"no such file .did you mean compare-city\?."):
+        read_experiment("compare-cty")
+    with pytest.raises(DataError, match="no such file"):
+        read_experiment("routes")
+
+
+def test_runs_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    run_experiment(small(repeats=2, horizon=2), tmp_path)
+    for manifest in tmp_path.glob("runs/*/*/*/*/manifest.json"):
+        manifest.write_text(manifest.read_text().replace('"format": 2', '"format": 1'))
+    study = Study(tmp_path)
+    assert study.notes == [
+        "4 stored runs are of another format of superarm and cannot be read; run the experiment "
+        "again with another --output"
+    ]
+    with pytest.raises(DataError, match="4 stored runs are of another format"):
+        draw_figures(study, tmp_path / "figures")
+
+
+def test_panels_of_a_regret_figure_share_their_scale() -> None:
+    near = {"a": bayesian_regret([[1.0, 2.0], [1.0, 3.0]]), "b": bayesian_regret([[1, 3], [1, 3]])}
+    far = near | {"c": bayesian_regret([[50.0, 90.0], [40.0, 80.0]])}
+    assert not far_apart(near)
+    assert far_apart(far)
+    axes = Figure().add_subplot()
+    plot_regret(axes, near, logarithmic=True)
+    assert axes.get_yscale() == "log"
+    styles = line_styles(["GP-TS", "BI-TS"])
+    assert styles["GP-TS"][0] != styles["BI-TS"][0]  # one policy: colours tell beliefs apart

@@ -176,3 +176,23 @@ def test_networks_of_an_older_format_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="format version 1, this superarm reads 2; make it again"):
         RoadNetwork.load(tmp_path / "old.npz")
     assert_array_equal(RoadNetwork.load(tmp_path / "town.npz").turns, network.turns)
+
+
+def test_arrays_that_are_no_archive_and_odd_archives_are_told(tmp_path: Path) -> None:
+    with (tmp_path / "array.npz").open("wb") as file:
+        np.save(file, np.zeros(3))
+    np.savez(tmp_path / "empty.npz", format=np.array([], dtype=str))
+    np.savez(tmp_path / "version.npz", format=np.array(["superarm-network", "x", ""]))
+    for name in ("array.npz", "empty.npz", "version.npz"):
+        with pytest.raises(DataError, match="is no network file of superarm"):
+            RoadNetwork.load(tmp_path / name)
+
+
+def test_numbers_where_generators_and_ids_belong_are_told() -> None:
+    city = generate_city(0, 600).largest_component()
+    start, goal = crossing_routes(city)["A"]
+    number: Any = 0
+    with pytest.raises(TypeError, match="rng must be a numpy.random.Generator, got 0"):
+        NavigationProblem(city, start, goal, rng=number)
+    with pytest.raises(TypeError, match="edges are named by their ids, which are strings; got 0"):
+        NavigationProblem(city, number, goal, rng=np.random.default_rng(0))

@@ -99,6 +99,8 @@ def moves_of(root: Root, half: Matrix, touched: Rows | slice) -> tuple[Matrix, M
 def downdated(matrix: Matrix, moves: Matrix, result: Matrix) -> Matrix:
     """Write matrix - moves^T moves, symmetric in every bit, to result (C-ordered); return it."""
     np.copyto(result, matrix)
+    if moves.size == 0:
+        return result
     blas.dsyrk(-1.0, moves.T, beta=1.0, c=result.T, trans=0, lower=0, overwrite_c=1)
     _mirror(result)
     return result
