@@ -57,12 +57,12 @@ def navigation(
 @app.command()
 def congestion(
     output: _Output = _FOLDER,
-    rounds: _Rounds = 96,
-    repeats: _Repeats = 4,
+    rounds: _Rounds = 48,
+    repeats: _Repeats = 10,
     edges: Annotated[int, typer.Option(min=500, max=20_000, help="Edges of the city.")] = 2000,
     seed: _Seed = 0,
 ) -> None:
-    """Drive through rush hours: contexts are new every round (two days of half hours)."""
+    """Drive through rush hours: contexts are new every round (a day of half hours)."""
     output.mkdir(parents=True, exist_ok=True)
     methods = ("GP-TS", "BI-TS")
     with _progress(methods, repeats) as advance:

@@ -84,8 +84,8 @@ def run_demo(  # noqa: PLR0913 - what a user may choose
 def run_congestion(
     *,
     n_edges: int = 2000,
-    horizon: int = 96,
-    repeats: int = 4,
+    horizon: int = 48,
+    repeats: int = 10,
     seed: int = 0,
     on_run: Callable[[str, int], None] | None = None,
 ) -> Results:
