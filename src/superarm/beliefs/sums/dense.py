@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from superarm.arms import Arms
-from superarm.arrays import Matrix, Vector, as_matrix, as_vector, frozen
+from superarm.arrays import Matrix, Vector, as_matrix, frozen
 from superarm.beliefs.describing import told
 from superarm.beliefs.posterior import PlacedView
 from superarm.beliefs.prior import FinitePrior, Mean
 from superarm.beliefs.sums.evidence import Evidence, EvidenceSoFar
 from superarm.beliefs.sums.memory import MatrixMemory
+from superarm.beliefs.sums.observing import ObservesSums
 from superarm.beliefs.sums.update import Root, downdated, gained, moves_of, require_precision
 from superarm.errors import CapacityError
 from superarm.gaussian import clipped_variance
@@ -30,7 +31,7 @@ MOST_ARMS = 12_000
 
 
 @dataclass(frozen=True, eq=False)
-class DenseGP:
+class DenseGP(ObservesSums):
     """A Gaussian process on finitely many arms, as its posterior; make one with a `from_` method.
 
     Attributes:
@@ -106,45 +107,6 @@ class DenseGP:
         """Return the posterior of these arms."""
         return DensePosterior(self, self.prior.universe.positions(arms))
 
-    def condition(
-        self, arms: Arms, rewards: Vector, *, noise_variance: ArrayLike | None = None
-    ) -> "DenseGP":
-        """Return the belief after one reward per arm; repeated arms count repeatedly.
-
-        Args:
-            arms: what was played, shape (k,).
-            rewards: shape (k,).
-            noise_variance: of these rewards, where it is known and not the belief's own.
-        """
-        checked = as_vector("rewards", rewards, len(arms))
-        places, noise = self.prior.universe.positions(arms), self.prior.noise_variance
-        seen = Evidence.of_rewards(places, checked, noise, noise_variance=noise_variance)
-        return self.condition_evidence(seen)
-
-    def condition_sums(
-        self,
-        arms: Arms,
-        starts: ArrayLike,
-        totals: ArrayLike,
-        *,
-        noise_variance: ArrayLike | None = None,
-    ) -> "DenseGP":
-        """Return the belief after the totals of some sums of arms.
-
-        Args:
-            arms: of all sums, one sum after the other.
-            starts: where the arms of each sum begin, and their number last.
-            totals: one per sum; its noise is that of its arms added up.
-            noise_variance: of the totals, where it is known and another.
-
-        >>> belief = DenseGP.from_covariance([0.0, 0.0], np.eye(2), noise_variance=1.0)
-        >>> belief.condition_sums(Arms([0, 1]), [0, 2], [4.0]).mean.round(6).tolist()
-        [1.0, 1.0]
-        """
-        places, noise = self.prior.universe.positions(arms), self.prior.noise_variance
-        seen = Evidence.of_sums(places, starts, totals, noise, noise_variance=noise_variance)
-        return self.condition_evidence(seen)
-
     def condition_evidence(
         self, evidence: Evidence, memory: MatrixMemory | None = None
     ) -> "DenseGP":
@@ -176,13 +138,6 @@ class DenseGP:
             mean=frozen(self.mean + gained(root, lower, moves, surprise)),
             matrix=frozen(matrix),
         )
-
-    def all_evidence(self) -> Evidence:
-        """Return all that was observed, summed up: what any prior on the same arms needs."""
-        if self.evidence is None:
-            msg = f"this {type(self).__name__} was made with keep_evidence=False and keeps none"
-            raise ValueError(msg)
-        return self.evidence.total(self.load.size)
 
     def __repr__(self) -> str:
         """Return one line."""

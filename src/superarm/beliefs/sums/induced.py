@@ -20,12 +20,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from superarm.arms import Arms
-from superarm.arrays import Matrix, Vector, as_count, as_vector, frozen
+from superarm.arrays import Matrix, Vector, as_count, frozen
 from superarm.beliefs.describing import told
 from superarm.beliefs.posterior import PlacedView
 from superarm.beliefs.prior import FinitePrior, Mean
 from superarm.beliefs.rows import tiles
 from superarm.beliefs.sums.evidence import Evidence, EvidenceSoFar
+from superarm.beliefs.sums.observing import ObservesSums
 from superarm.beliefs.sums.update import Root, downdated, gained, moves_of, require_precision
 from superarm.errors import CapacityError
 from superarm.gaussian import cholesky_with_jitter
@@ -42,7 +43,7 @@ _ENOUGH = 1e-13  # share of the prior variance below which nothing is left to ex
 
 
 @dataclass(frozen=True, eq=False)
-class InducedGP:
+class InducedGP(ObservesSums):
     """A Gaussian process on finitely many arms, summed up by M of them; see `from_kernel`.
 
     Attributes:
@@ -126,28 +127,6 @@ class InducedGP:
         """Return the posterior of these arms."""
         return InducedPosterior(self, self.prior.universe.positions(arms))
 
-    def condition(
-        self, arms: Arms, rewards: Vector, *, noise_variance: ArrayLike | None = None
-    ) -> "InducedGP":
-        """Return the belief after one reward per arm; the arguments are those of `DenseGP`."""
-        checked = as_vector("rewards", rewards, len(arms))
-        places, noise = self.prior.universe.positions(arms), self.prior.noise_variance
-        seen = Evidence.of_rewards(places, checked, noise, noise_variance=noise_variance)
-        return self.condition_evidence(seen)
-
-    def condition_sums(
-        self,
-        arms: Arms,
-        starts: ArrayLike,
-        totals: ArrayLike,
-        *,
-        noise_variance: ArrayLike | None = None,
-    ) -> "InducedGP":
-        """Return the belief after totals of arms; the arguments are those of `DenseGP`."""
-        places, noise = self.prior.universe.positions(arms), self.prior.noise_variance
-        seen = Evidence.of_sums(places, starts, totals, noise, noise_variance=noise_variance)
-        return self.condition_evidence(seen)
-
     def condition_evidence(self, evidence: Evidence) -> "InducedGP":
         """Return the belief after all observations that were summed up in this evidence."""
         evidence.require_size(self.load.size)
@@ -171,13 +150,6 @@ class InducedGP:
             core_mean=frozen(self.core_mean + gained(root, lower, moves, surprise)),
             core_covariance=frozen(downdated(core, moves, np.empty(core.shape))),
         )
-
-    def all_evidence(self) -> Evidence:
-        """Return all that was observed, summed up: what any prior on the same arms needs."""
-        if self.evidence is None:
-            msg = f"this {type(self).__name__} was made with keep_evidence=False and keeps none"
-            raise ValueError(msg)
-        return self.evidence.total(self.load.size)
 
     def __repr__(self) -> str:
         """Return one line."""
