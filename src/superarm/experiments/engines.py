@@ -4,6 +4,7 @@ Every engine takes runs and yields their outcomes as they finish. A run that rai
 a worker that dies is replaced and its run tried again.
 """
 
+import contextlib
 import importlib
 import multiprocessing
 import os
@@ -125,7 +126,7 @@ class Processes:
                     outcome = future.result()
                     yield flying.pop(future), outcome
             whole = True
-        except BrokenProcessPool:
+        except (BrokenProcessPool, OSError):  # the pool's own pipes may close while it is asked
             for future, spec in flying.items():
                 if future.done() and future.exception() is None:
                     yield spec, future.result()
@@ -137,7 +138,8 @@ class Processes:
             pool.shutdown(wait=whole, cancel_futures=True)
             if not whole:
                 for worker in set(multiprocessing.active_children()) - others:
-                    worker.kill()
+                    with contextlib.suppress(ValueError):  # the pool has closed it by now
+                        worker.kill()
 
 
 _networks: dict[str, RoadNetwork | None] = {}
