@@ -35,6 +35,7 @@ test-lowest: $(LOWEST)/test.stamp
 		-m "not slow" -W default $(LAWS) tests/problems tests/saving
 	$(LOWEST)/$(SCRIPTS)/superarm demo navigation --rounds 5 --repeats 2 --edges 600 \
 		--output $(LOWEST)/demo
+	test -f $(LOWEST)/demo/navigation.html
 
 review: $(VENV)/test.stamp
 	$(BIN)/repo-review . --format rich
