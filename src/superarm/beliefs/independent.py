@@ -9,7 +9,7 @@ from superarm.arms import Arms
 from superarm.arrays import Matrix, Rows, Vector, as_per_arm, as_vector, require_positive
 from superarm.beliefs.describing import told
 from superarm.beliefs.posterior import require_few
-from superarm.beliefs.prior import Mean, checked_noise, require_kernel, require_noise
+from superarm.beliefs.prior import Mean, checked_noise, means_of, require_kernel, require_noise
 from superarm.beliefs.statistics import ArmStatistics
 from superarm.beliefs.universe import Universe
 from superarm.kernels import Kernel
@@ -87,7 +87,7 @@ class IndependentGaussian:
             mean: prior means: none (zero), a number, one per arm, or a function of arms.
         """
         require_kernel(kernel)
-        values = mean(arms) if callable(mean) else (0.0 if mean is None else mean)
+        values = means_of(mean, arms)
         plain = Arms(arms.ids)  # an arm is an arm, whatever context it comes with later
         return assembled(cls, **_parts(plain, values, kernel.diagonal(arms), noise_variance))
 

@@ -65,7 +65,6 @@ class FinitePrior:
         cls, universe: Universe, covariance: PriorCovariance, noise: ArrayLike, mean: Mean
     ) -> "FinitePrior":
         size = len(universe)
-        values = mean(universe.arms) if callable(mean) else (0.0 if mean is None else mean)
         noise_variance = as_per_arm("noise_variance", noise, size)
         require_noise(noise_variance)
         first = np.zeros(1, dtype=np.intp)
@@ -73,7 +72,7 @@ class FinitePrior:
         return cls(
             universe=universe,
             covariance=covariance,
-            mean=as_per_arm("mean", values, size),
+            mean=means_of(mean, universe.arms),
             variance=as_vector("prior variance", covariance.diagonal(), size),
             noise_variance=noise_variance,
         )
@@ -135,6 +134,12 @@ class ContextPrior:
         if self.noise_variance.size == 1:
             return np.full(len(arms), self.noise_variance[0])
         return _by_id("noise variance", self.noise_variance, arms)
+
+
+def means_of(mean: Mean, arms: Arms) -> Vector:
+    """Return the prior means of a fixed list of arms, whichever way they were given."""
+    values = mean(arms) if callable(mean) else (0.0 if mean is None else mean)
+    return as_per_arm("mean", values, len(arms))
 
 
 def require_kernel(kernel: object) -> None:

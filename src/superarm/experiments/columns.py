@@ -50,7 +50,7 @@ def named(spec: RunSpec, quantities: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def quantity_of(spec: RunSpec, name: str) -> str | None:
+def column_of(spec: RunSpec, name: str) -> str | None:
     """Return the name in this run's files of a quantity or column, if it has one."""
     known = columns_of(spec)
     if name in known:

@@ -14,7 +14,7 @@ from superarm.arrays import Matrix, Vector
 from superarm.errors import DataError
 from superarm.evaluation import bayesian_regret
 from superarm.evaluation.pages import table
-from superarm.experiments.columns import quantity_of
+from superarm.experiments.columns import column_of
 from superarm.experiments.config import POINTS, RANDOM_ROUTE, Experiment
 from superarm.experiments.parquet import write_columns
 from superarm.experiments.store import OtherFormatError, RunStore, StoredRun, read_run
@@ -175,7 +175,7 @@ class Study:
         return "" if cell.network == POINTS else " (Wh)"
 
     def _value(self, cell: Cell, repeat: int, name: str) -> Vector:
-        column = quantity_of(self.cells[cell][repeat].spec, name)
+        column = column_of(self.cells[cell][repeat].spec, name)
         if column is None:
             known = sorted(self._steps[cell, repeat])
             msg = f"there is no column {name!r}; {cell.place} has {', '.join(known)}"
