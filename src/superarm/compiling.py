@@ -10,9 +10,12 @@ _Result = TypeVar("_Result")
 
 
 def compiled(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Compile a function on first use and keep the machine code on disk, where that is possible."""
+    """Compile a function on first use and keep the machine code on disk, where that is possible.
+
+    Other threads go on while it runs: these functions touch nothing but the arrays they are given.
+    """
     try:
-        fast = numba.njit(cache=True)(function)
+        fast = numba.njit(cache=True, nogil=True)(function)
     except RuntimeError:  # a read-only installation without a home folder
-        fast = numba.njit(function)
+        fast = numba.njit(nogil=True)(function)
     return cast("Callable[_Parameters, _Result]", fast)

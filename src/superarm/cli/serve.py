@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -10,14 +11,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from superarm.errors import DataError
 from superarm.navigation import RoadNetwork, generate_city
 from superarm.navigation.formats.reading import open_network
 
 if TYPE_CHECKING:
-    from superarm.service.keys import KeyRing
+    from superarm.service.http.keys import KeyRing
 
 app = typer.Typer(help="Serve routes that learn.", invoke_without_command=True)
-keys = typer.Typer(help="API keys: add, list, revoke.", no_args_is_help=True)
+keys = typer.Typer(help="API keys: add, list, revoke, trust.", no_args_is_help=True)
 app.add_typer(keys, name="keys")
 
 DEMO_EDGES = 1000
@@ -44,8 +46,10 @@ def serve(  # noqa: PLR0913, PLR0917 - a server has these options
     retain_days: Annotated[
         float, typer.Option(min=0, help="Fold trips older than this; 0 keeps them.")
     ] = 0.0,
-    route_days: Annotated[float, typer.Option(min=0, help="Forget routes older than this.")] = 30.0,
     rate: Annotated[float, typer.Option(min=1, help="Requests per second and key.")] = 500.0,
+    connections: Annotated[
+        int, typer.Option(min=10, help="Connections from one address; raise it behind a proxy.")
+    ] = 256,
     log_level: Annotated[Literal["info", "warning"], typer.Option()] = "info",
     *,
     demo: Annotated[
@@ -60,8 +64,9 @@ def serve(  # noqa: PLR0913, PLR0917 - a server has these options
         msg = "name your roads with --network FILE, or try --demo"
         raise typer.BadParameter(msg)
     _require_parts()
-    from superarm.service.server import serve as run  # noqa: PLC0415 - an optional part
-    from superarm.service.state import Settings  # noqa: PLC0415
+    from superarm.service.http.connections import Limits  # noqa: PLC0415 - an optional part
+    from superarm.service.http.state import Settings  # noqa: PLC0415
+    from superarm.service.server import serve as run  # noqa: PLC0415
 
     chosen = context.get_parameter_source("database")
     if demo and (chosen is None or chosen.name != "COMMANDLINE"):
@@ -74,8 +79,8 @@ def serve(  # noqa: PLR0913, PLR0917 - a server has these options
         demo=demo,
         snapshot_every=snapshot_every,
         retain_days=retain_days,
-        route_days=route_days,
         rate=rate,
+        limits=Limits(in_all=max(1_000, connections), per_address=connections),
     )
     console = Console(stderr=True)
 
@@ -91,12 +96,16 @@ def add(
     name: Annotated[str, typer.Argument(help="Whose key it is.")],
     role: Annotated[
         Literal["read", "report", "admin"],
-        typer.Option(help="read: ask; report: also report trips; admin: also see trips."),
+        typer.Option(help="read: ask; report: also report trips; admin: also keys and all trips."),
     ] = "report",
+    days: Annotated[
+        float | None, typer.Option(min=0, help="After how many days it expires; left out: never.")
+    ] = None,
     database: _DatabaseUrl = "superarm.db",
 ) -> None:
     """Make a key and print it, once."""
-    typer.echo(_ring(database, new=True).add(name, role))
+    expires = None if days is None else int((time.time() + days * 86_400) * 1e6)
+    typer.echo(_ring(database, new=True).add(name, role, expires)[1])
 
 
 @keys.command(name="list")
@@ -106,10 +115,10 @@ def list_(database: _DatabaseUrl = "superarm.db", *, as_json: _Json = False) -> 
     if as_json:
         typer.echo(json.dumps([vars(key) for key in found]))
         return
-    table = Table("id", "name", "role", "made", "revoked")
+    table = Table("id", "name", "role", "made", "expires", "revoked")
     for key in found:
-        revoked = "" if key.revoked_at is None else _shown(key.revoked_at)
-        table.add_row(key.id, key.name, key.role, _shown(key.created_at), revoked)
+        times = (key.created_at, key.expires_at, key.revoked_at)
+        table.add_row(key.id, key.name, key.role, *("" if t is None else _shown(t) for t in times))
     Console().print(table)
 
 
@@ -127,9 +136,24 @@ def revoke(
     ring.revoke(identity)
     typer.echo(f"revoked {identity}")
     if purge:
-        from superarm.service.store import purge as forget  # noqa: PLC0415 - an optional part
+        from superarm.service.trips.store import purge as forget  # noqa: PLC0415 - an optional part
 
         typer.echo(f"forgot {forget(ring.database, identity)} trips; running servers learn anew")
+
+
+@keys.command()
+def trust(
+    identity: Annotated[str, typer.Argument(metavar="id", help="Of the key, see list.")],
+    database: _DatabaseUrl = "superarm.db",
+) -> None:
+    """Let a key in again that was set aside; its bias is learned from then on."""
+    ring = _ring(database)
+    from superarm.service.trips.standings import let_in  # noqa: PLC0415 - an optional part
+
+    if not let_in(ring.database, identity):
+        msg = f"no key {identity!r} is set aside"
+        raise DataError(msg)
+    typer.echo(f"{identity} is believed again; running servers learn anew")
 
 
 def _ring(database: str, *, new: bool = False) -> "KeyRing":
@@ -138,7 +162,7 @@ def _ring(database: str, *, new: bool = False) -> "KeyRing":
         msg = f"there is no database {database}; name it with --database"
         raise FileNotFoundError(msg)
     from superarm.service.database import Database  # noqa: PLC0415 - an optional part
-    from superarm.service.keys import KeyRing  # noqa: PLC0415
+    from superarm.service.http.keys import KeyRing  # noqa: PLC0415
 
     opened = Database(database)
     opened.migrate()
@@ -149,6 +173,7 @@ def _require_parts() -> None:
     try:
         import alembic  # noqa: F401, PLC0415
         import fastapi  # noqa: F401, PLC0415
+        import prometheus_client  # noqa: F401, PLC0415
         import pyproj  # noqa: F401, PLC0415
         import sqlalchemy  # noqa: F401, PLC0415
         import uvicorn  # noqa: F401, PLC0415

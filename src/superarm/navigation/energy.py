@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from superarm.arrays import Vector, require_positive
+from superarm.arrays import Rows, Vector, require_positive
 from superarm.navigation.network import RoadNetwork
 
 Efficiency = Literal["paper", "physical"]
@@ -45,25 +45,31 @@ class Vehicle:
 
 
 def deterministic_energy(
-    network: RoadNetwork, vehicle: Vehicle, efficiency: Efficiency = "paper"
+    network: RoadNetwork,
+    vehicle: Vehicle,
+    efficiency: Efficiency = "paper",
+    edges: Rows | None = None,
 ) -> Vector:
-    r"""Return the energy of every edge at its speed limit, in Wh, shape (n,).
+    r"""Return the energy of edges at their speed limits, in Wh, shape (n,).
 
     Args:
         network: the roads.
         vehicle: what drives on them.
         efficiency: ``"paper"`` divides by :math:`\eta^+` whatever the sign; ``"physical"``
             multiplies negative mechanical energy (braking) by :math:`\eta^-` instead.
+        edges: positions of the edges wanted, in any order; all, if none are given.
     """
     if efficiency not in get_args(Efficiency):
         msg = f"efficiency must be one of {get_args(Efficiency)}, got {efficiency!r}"
         raise ValueError(msg)
+    some = slice(None) if edges is None else edges
+    length, climb = network.length_m[some], network.climb_m[some]
     weight = vehicle.mass_kg * vehicle.gravity
-    cosine = np.sqrt(1 - network.sine_of_incline**2)
-    rolling = weight * vehicle.rolling_resistance * network.length_m * cosine
+    cosine = np.sqrt(1 - network.sine_of_incline[some] ** 2)
+    rolling = weight * vehicle.rolling_resistance * length * cosine
     area = vehicle.drag_coefficient * vehicle.front_area_m2 * vehicle.air_density
-    drag = 0.5 * area * network.length_m * network.speed_ms**2
-    mechanical = (weight * network.climb_m + rolling + drag) / JOULE_PER_WH
+    drag = 0.5 * area * length * network.speed_ms[some] ** 2
+    mechanical = (weight * climb + rolling + drag) / JOULE_PER_WH
     if efficiency == "physical":
         return np.where(
             mechanical > 0,
@@ -80,10 +86,13 @@ def potential_energy(network: RoadNetwork, vehicle: Vehicle) -> Vector:
     return per_metre * network.junction_height_m
 
 
-def potential_difference(network: RoadNetwork, vehicle: Vehicle) -> Vector:
-    """Return the potential at the end minus that at the start of every edge, in Wh, shape (n,)."""
+def potential_difference(
+    network: RoadNetwork, vehicle: Vehicle, edges: Rows | None = None
+) -> Vector:
+    """Return the potential at the end minus that at the start of edges, in Wh, shape (n,)."""
+    some = slice(None) if edges is None else edges
     potential = potential_energy(network, vehicle)
-    return potential[network.to_junction] - potential[network.from_junction]
+    return potential[network.to_junction[some]] - potential[network.from_junction[some]]
 
 
 def dissipation(network: RoadNetwork, vehicle: Vehicle, efficiency: Efficiency = "paper") -> Vector:

@@ -1,10 +1,9 @@
 """A road network as plain arrays: segments, junctions, heights, geometry and legal turns."""
 
-import difflib
 import hashlib
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +16,7 @@ from scipy.sparse.csgraph import connected_components
 
 from superarm.arrays import Matrix, Pairs, Rows, Vector, frozen
 from superarm.errors import DataError
+from superarm.navigation.names import SimilarNames
 from superarm.saving.files import write_atomically
 from superarm.values import changed
 
@@ -182,10 +182,18 @@ class RoadNetwork:
             raise TypeError(msg)
         found = self._positions.get(edge_id)
         if found is None:
-            near = difflib.get_close_matches(edge_id, self._positions, n=3, cutoff=0.0)
-            msg = f"{self.name} has no edge {edge_id!r}; the closest ids are {near}"
+            near = self._names.closest(edge_id)
+            msg = f"{self.name} has no edge {edge_id[:200]!r}; the closest ids are {near}"
             raise ValueError(msg)
         return found
+
+    def positions(self, edge_ids: Sequence[str]) -> list[int | None]:
+        """Return the position of every edge, nothing for those that do not exist."""
+        return [self._positions.get(name) for name in edge_ids]
+
+    @cached_property
+    def _names(self) -> SimilarNames:
+        return SimilarNames(self._positions)
 
     @cached_property
     def _positions(self) -> Mapping[str, int]:

@@ -79,6 +79,28 @@ class Paths:
         _require_path(paths)
         return paths
 
+    def between(self, start: int, goal: int) -> "Paths":
+        """Return the paths of this line graph between other ends; what is sorted stays sorted.
+
+        Whether the goal can be reached is not looked at: a search finds out as fast.
+        """
+        if not self.on_nodes:
+            msg = "in a plain graph the ends are nodes: make Paths with another source and target"
+            raise ValueError(msg)
+        _require_node("start", start, self.n_arms)
+        _require_node("goal", goal, self.n_arms)
+        last = np.array([start], dtype=np.intp)  # the arc of the virtual source is the last one
+        moved = changed(
+            self,
+            arcs=frozen(np.concatenate([self.arcs[:-1], [[self.source, start]]])),
+            arm_of_arc=frozen(np.concatenate([self.arm_of_arc[:-1], last])),
+            target=goal,
+        )
+        vars(moved).update(order=self.order, starts=self.starts)
+        heads = np.concatenate([self.heads[:-1], last])
+        vars(moved).update(heads=heads, arms_by_order=heads)
+        return moved
+
     @property
     def max_size(self) -> int:
         """K, at most one arc less than nodes."""

@@ -1,9 +1,10 @@
 """Opening a database: SQLite by default, PostgreSQL by URL; migrations; whose data it holds."""
 
 import secrets
+import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from sqlalchemy import (
     Engine,
     create_engine,
     event,
+    exc,
     func,
     insert,
     select,
@@ -28,7 +30,16 @@ from superarm.errors import DataError
 from superarm.service.tables import facts, trips
 
 _BUSY_MS = 30_000
+_PATIENCE_S = 5
 _MIGRATION_LOCK = 7_205_759_403  # any number; the same for all workers
+
+
+def is_away(error: BaseException) -> bool:
+    """Say whether it is the database that fails, not what was asked of it: try again later."""
+    kinds = (exc.OperationalError, exc.InterfaceError, exc.InternalError, exc.TimeoutError)
+    if isinstance(error, kinds) or type(error) is exc.DatabaseError:
+        return True
+    return isinstance(error, exc.DBAPIError) and error.connection_invalidated
 
 
 def now_us() -> int:
@@ -46,9 +57,20 @@ class Database:
     def __init__(self, url: str) -> None:
         """Connect lazily; nothing is created yet."""
         self.url = _full_url(url)
-        options: dict[str, Any] = {"poolclass": QueuePool, "pool_size": 4, "max_overflow": 8}
-        if self.url.startswith("postgresql"):
-            options["connect_args"] = {"connect_timeout": 5}
+        options: dict[str, Any] = {
+            "poolclass": QueuePool,
+            "pool_size": 4,
+            "max_overflow": 8,
+            "pool_timeout": _PATIENCE_S,
+        }
+        if self.url.startswith("postgresql"):  # a server that vanishes is noticed within seconds
+            options["connect_args"] = {
+                "connect_timeout": _PATIENCE_S,
+                "keepalives_idle": 10,
+                "keepalives_interval": 5,
+                "keepalives_count": 3,
+                "tcp_user_timeout": 15_000,
+            }
         try:
             self.engine: Engine = create_engine(self.url, pool_pre_ping=True, **options)
         except (ArgumentError, ImportError) as error:
@@ -93,6 +115,7 @@ class Database:
             if not known:
                 values = {"fingerprint": fingerprint, "demo": str(demo), "epoch": "0"}
                 values["identity"] = secrets.token_hex(16)
+                values["route_secret"] = secrets.token_hex(32)
                 new = [{"name": name, "value": value} for name, value in values.items()]
                 connection.execute(insert(facts), new)
                 return
@@ -112,9 +135,33 @@ class Database:
 
     def identity(self) -> str:
         """Return what distinguishes this database from any other."""
+        return self._fact("identity")
+
+    def route_secret(self) -> bytes:
+        """Return what route ids are signed with."""
+        return bytes.fromhex(self._fact("route_secret"))
+
+    def _fact(self, name: str) -> str:
         with self.reading() as connection:
-            row = select(facts.c.value).where(facts.c.name == "identity")
+            row = select(facts.c.value).where(facts.c.name == name)
             return str(connection.execute(row).scalar_one())
+
+    def require_writable(self) -> None:
+        """Write something that changes nothing, or raise."""
+        with self.engine.begin() as connection:
+            same = update(facts).where(facts.c.name == "epoch").values(value=facts.c.value)
+            connection.execute(same)
+
+    def require_sound(self) -> None:
+        """Look through an SQLite file for damage, with a connection of its own, or raise."""
+        if not self.is_sqlite:
+            return
+        path = Path(str(self.engine.url.database)).resolve()
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+            found = connection.execute("PRAGMA quick_check(1)").fetchone()
+        if found is None or found[0] != "ok":
+            msg = f"the database file is damaged: {found and found[0]}; restore a backup"
+            raise sqlite3.DatabaseError(msg)
 
     def adopt_restored_trips(self) -> None:
         """Make trips readable that were restored from another PostgreSQL cluster.

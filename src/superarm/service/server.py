@@ -10,10 +10,11 @@ from contextlib import contextmanager
 import uvicorn
 
 from superarm.errors import DataError
-from superarm.service.api import make_app
 from superarm.service.demo import add_demo
-from superarm.service.logs import log_as_json
-from superarm.service.state import ServiceState, Settings
+from superarm.service.http.app import make_app
+from superarm.service.http.connections import Door, guarded
+from superarm.service.http.logs import log_as_json
+from superarm.service.http.state import ServiceState, Settings
 
 DRAIN_S = 20
 SWITCH_S = 0.0005
@@ -45,17 +46,19 @@ def serve(
         raise DataError(msg)
     log_as_json(log_level)
     sys.setswitchinterval(SWITCH_S)
-    app = make_app(ServiceState(settings), add_demo if settings.demo else None)
+    state = ServiceState(settings)
+    app = make_app(state, add_demo if settings.demo else None)
     config = uvicorn.Config(
         app,
+        http=guarded(Door(settings.limits, state.metrics)),
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=DRAIN_S,
         timeout_keep_alive=KEEP_ALIVE_S,
-        backlog=1024,
-        limit_concurrency=1024,
+        backlog=2048,
     )
     with _listening_socket(host, port) as sock:
         number = sock.getsockname()[1]

@@ -35,24 +35,37 @@ keys = Table(
     Column("role", String(10), nullable=False),
     Column("secret_sha256", String(64), nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger),
     Column("revoked_at", BigInteger),
 )
 
-routes = Table(
-    "routes",
+standings = Table(
+    "standings",
     metadata,
-    Column("id", String(32), primary_key=True),
-    Column("key_id", String(16), nullable=False),
-    Column("issued_at", BigInteger, nullable=False),
-    Column("edges", LargeBinary, nullable=False),
-    Column("vehicle", Text, nullable=False),
-    Column("mode", String(10), nullable=False),
-    Column("mean_wh", Float, nullable=False),
-    Column("std_wh", Float, nullable=False),
-    Column("best_wh", Float, nullable=False),
-    Index("routes_by_time", "issued_at"),
+    Column("key_id", String(16), primary_key=True),
+    Column("slot", Integer, unique=True),
+    Column("set_aside_at", BigInteger),
+    Column("reason", Text),
+    Column("vouched_at", BigInteger),
 )
-"""Routes issued, with what was predicted then."""
+"""How each key stands: the slot of its gain, whether it is set aside or vouched for."""
+
+calibration = Table(
+    "calibration",
+    metadata,
+    Column("key_id", String(16), primary_key=True),
+    Column("vehicle", String(10), primary_key=True),
+    Column("trips", BigInteger, nullable=False),
+    Column("z", Float, nullable=False),
+    Column("squares", Float, nullable=False),
+    Column("inside", BigInteger, nullable=False),
+    Column("energy_wh", Float, nullable=False),
+    Column("predicted_wh", Float, nullable=False),
+    Column("routed", BigInteger, nullable=False),
+    Column("routed_wh", Float, nullable=False),
+    Column("best_wh", Float, nullable=False),
+)
+"""Sums over all trips of a key and vehicle class, against what was predicted when they came."""
 
 trips = Table(
     "trips",
@@ -70,12 +83,16 @@ trips = Table(
     Column("edges", LargeBinary, nullable=False),
     Column("spans", LargeBinary, nullable=False),
     Column("energies_wh", LargeBinary, nullable=False),
-    Column("total_wh", Float),
-    Column("predicted_wh", Float),
-    Column("predicted_std_wh", Float),
+    Column("left_out", Text),
+    Column("vehicle_class", String(10), nullable=False),
+    Column("spread", Float, nullable=False),
+    Column("measured_wh", Float, nullable=False),
+    Column("predicted_wh", Float, nullable=False),
+    Column("predicted_std_wh", Float, nullable=False),
     Column("best_wh", Float),
-    Column("inside", Boolean),
+    Column("inside", Boolean, nullable=False),
     UniqueConstraint("owner", "trip_id", name="trip_once"),
+    Index("trips_by_key", "key_id", "sequence"),
     Index("trips_by_xact", "xact"),
     Index("trips_by_time", "received_at"),
     sqlite_autoincrement=True,
@@ -87,14 +104,17 @@ quarantine = Table(
     metadata,
     Column("sequence", _Sequence, primary_key=True, autoincrement=True),
     Column("key_id", String(16), nullable=False),
+    Column("owner", String(100), nullable=False),
     Column("trip_id", String(100), nullable=False),
     Column("received_at", BigInteger, nullable=False),
     Column("content_sha256", String(64), nullable=False),
+    Column("kind", String(20), nullable=False),
     Column("reason", Text, nullable=False),
     Column("body", Text, nullable=False),
     UniqueConstraint("key_id", "trip_id", "content_sha256", name="aside_once"),
+    Index("aside_by_time", "received_at"),
 )
-"""Trips that were not plausible, for people to look at."""
+"""Trips that are not learned: implausible, of a key set aside, or what the learner choked on."""
 
 folded = Table(
     "folded",
@@ -102,7 +122,7 @@ folded = Table(
     Column("key_id", String(16), primary_key=True),
     Column("sums", LargeBinary, nullable=False),
 )
-"""Old trips of a key, summed up: what they say, visits per edge, calibration."""
+"""Old trips of a key, summed up: what they say of roads and its gain, visits per edge."""
 
 folded_ids = Table(
     "folded_ids",

@@ -124,6 +124,76 @@ class Evidence:
             count=int(values.size),
         )
 
+    @classmethod
+    def of_functionals(
+        cls,
+        functionals: csr_array,
+        values: ArrayLike,
+        noise_variance: ArrayLike,
+        common: csr_array | None = None,
+    ) -> "Evidence":
+        r"""Sum up weighted sums of arms, some of which may share an error.
+
+        The noise has covariance :math:`R = \mathrm{diag}(s^2) + M^T M`: row g of M says how much of
+        one unknown standard normal effect (a day, a trip, an instrument) is in each value.
+
+        Args:
+            functionals: the weights of the arms in every value, shape (m, n), sparse.
+            values: what was measured, shape (m,).
+            noise_variance: of what is each value's own, one number or shape (m,).
+            common: M, shape (g, m), sparse; no value is in two rows.
+        """
+        rows = _floats(functionals)
+        count, n_arms = rows.shape
+        found = as_vector("values", values, count)
+        if count == 0:
+            return cls.nothing(n_arms)
+        noise = checked_noise(noise_variance, count)
+        if not np.isfinite(rows.data).all():
+            msg = "functionals must be finite"
+            raise ValueError(msg)
+        scaled = _rows_times(rows, 1 / noise)
+        precision, weighted = scaled.T @ rows, scaled.T @ found
+        squares, log_noise = float((found**2 / noise).sum()), float(np.log(noise).sum())
+        if common is not None and common.nnz:
+            shares = _checked_common(common, count)
+            over = csr_array(shares * (1 / noise)[None, :])  # M S^-1
+            # Woodbury: R^-1 = S^-1 - S^-1 M^T (I + M S^-1 M^T)^-1 M S^-1, diagonal inside
+            inner = 1 + np.asarray(over.multiply(shares).sum(axis=1)).ravel()
+            summed, shared = csr_array(over @ rows), over @ found
+            part = _rows_times(summed, 1 / inner)
+            precision = precision - part.T @ summed
+            weighted = weighted - part.T @ shared
+            squares -= float((shared**2 / inner).sum())
+            log_noise += float(np.log(inner).sum())
+        return cls(
+            precision=_frozen_matrix(csr_array(precision)),
+            weighted=frozen(np.asarray(weighted)),
+            squares=squares,
+            log_noise=log_noise,
+            count=count,
+        )
+
+    def moved(self, n_arms: int, places: ArrayLike, scales: ArrayLike) -> "Evidence":
+        """Return the same evidence about arms of another universe.
+
+        Args:
+            n_arms: how many there are.
+            places: where each arm of this evidence stands among them, shape (n,); all distinct.
+            scales: how many units of its arm there are in one unit of that one, shape (n,).
+        """
+        size = self.weighted.size
+        rows = as_positions("places", places, n_arms)
+        units = as_vector("scales", scales, size)
+        matrix = self.precision.tocoo()
+        data = matrix.data * units[matrix.row] * units[matrix.col]
+        moved = csr_array((data, (rows[matrix.row], rows[matrix.col])), shape=(n_arms, n_arms))
+        weighted = np.zeros(n_arms)
+        weighted[rows] = units * self.weighted
+        return Evidence(
+            _frozen_matrix(moved), frozen(weighted), self.squares, self.log_noise, self.count
+        )
+
     def __add__(self, other: "Evidence") -> "Evidence":
         """Return what both say together."""
         other.require_size(self.weighted.size)
@@ -198,6 +268,30 @@ class EvidenceSoFar:
     def count(self) -> int:
         """How many observations."""
         return sum(piece.count for piece in self.pieces)
+
+
+def _rows_times(matrix: csr_array, factors: Vector) -> csr_array:
+    """Return a sparse matrix with its rows multiplied."""
+    data = matrix.data * np.repeat(factors, np.diff(matrix.indptr))
+    return csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _checked_common(common: csr_array, count: int) -> csr_array:
+    shares = _floats(common)
+    if shares.shape[1] != count or not np.isfinite(shares.data).all():
+        msg = f"common must be finite with one column per value, {count}, got {shares.shape}"
+        raise ValueError(msg)
+    if shares.nnz and np.bincount(shares.indices, minlength=count).max() > 1:
+        msg = "a value shares at most one common error; add what it shares up"
+        raise ValueError(msg)
+    return shares
+
+
+def _floats(matrix: csr_array) -> csr_array:
+    """Return a copy of a sparse matrix in doubles, each entry once."""
+    copy: csr_array = matrix.astype(np.float64, copy=True)
+    copy.sum_duplicates()
+    return copy
 
 
 def _frozen_matrix(matrix: csr_array) -> csr_array:

@@ -7,30 +7,33 @@ from typing import Any
 
 import numpy as np
 
-from superarm.arrays import frozen
-from superarm.service.posterior import InducedJoint, Joint, RoadPosterior, WholeJoint
+from superarm.arrays import Vector, frozen
+from superarm.beliefs import DenseGP, InducedGP
+from superarm.service.model.fleet import Fleet
+from superarm.service.model.posterior import RoadPosterior
+from superarm.values import assembled
 
 SLOTS = 2
 _FLOAT = 8
 
 
 class SharedPosteriors:
-    """Room for two posteriors of n edges in memory without a name: it goes with its processes.
+    """Room for two posteriors of n arms in memory without a name: it goes with its processes.
 
     A posterior is summed up by M features if M > 0. Features and what they leave never change; they
     lie in front of the slots and are written once.
 
     Args:
-        n_edges: n.
-        n_features: M, or zero if the covariance of all edges is held.
+        n_arms: n, roads and gains.
+        n_features: M, or zero if the covariance of all arms is held.
         handle: of memory to attach to; made, if not given.
     """
 
-    def __init__(self, n_edges: int, n_features: int = 0, handle: int | None = None) -> None:
+    def __init__(self, n_arms: int, n_features: int = 0, handle: int | None = None) -> None:
         """Make the memory, or attach to it."""
-        self._n, self._m = n_edges, n_features
-        self._front = _FLOAT * (n_features * n_edges + n_edges) if n_features else 0
-        self._size = _FLOAT * (3 * n_edges + (n_features or n_edges) ** 2)
+        self._n, self._m = n_arms, n_features
+        self._front = _FLOAT * (n_features * n_arms + n_arms) if n_features else 0
+        self._size = _FLOAT * (3 * n_arms + (n_features or n_arms) ** 2)
         size = self._front + SLOTS * self._size
         self.handle = _anonymous_file(size) if handle is None else handle
         # pages are claimed at once: the first routes shall not wait for thousands of page faults
@@ -38,33 +41,36 @@ class SharedPosteriors:
         self._memory = mmap.mmap(self.handle, size, flags)
         self._filled = False
 
-    def write(self, slot: int, posterior: RoadPosterior) -> None:
+    def write(self, slot: int, belief: DenseGP | InducedGP, std: Vector, counts: Vector) -> None:
         """Fill a slot that nobody reads."""
         parts = self._parts(slot)
-        for name in ("mean", "std", "counts"):
-            parts[name][...] = getattr(posterior, name)
-        match posterior.joint:
-            case WholeJoint(matrix):
-                parts["body"][...] = matrix
-            case InducedJoint(features, core, residual):
-                known = core.shape[0]  # fewer may explain everything; the rest stays zero
-                parts["body"][:known, :known] = core
-                if not self._filled:
-                    front = self._static()
-                    front["features"][:known], front["residual"][...] = features, residual
-                    self._filled = True
+        parts["mean"][...], parts["std"][...] = belief.mean, std
+        parts["counts"][: counts.size] = counts
+        if isinstance(belief, DenseGP):
+            parts["body"][...] = belief.matrix
+            return
+        known = belief.core_mean.size  # fewer may explain everything; the rest stays zero
+        parts["body"][:known, :known] = belief.core_covariance
+        if not self._filled:
+            front = self._static()
+            front["features"][:known], front["residual"][...] = belief.features, belief.residual
+            self._filled = True
 
-    def read(self, slot: int, *, version: int, trips: int, noise_std: float) -> RoadPosterior:
+    def read(self, slot: int, fleet: Fleet, **facts: Any) -> RoadPosterior:  # noqa: ANN401 - of a posterior
         """Return the posterior of a slot; valid until the slot is freed."""
         parts = {name: frozen(part) for name, part in self._parts(slot).items()}
-        body = parts.pop("body")
-        joint: Joint = WholeJoint(body)
-        if self._m:
+        mean, std, body = parts["mean"], parts["std"], parts["body"]
+        common = {"prior": fleet.marginal_prior, "evidence": None, "load": frozen(np.zeros(0))}
+        belief: DenseGP | InducedGP
+        if not self._m:
+            belief = assembled(DenseGP, **common, mean=mean, matrix=body)
+        else:
             front = {name: frozen(part) for name, part in self._static().items()}
-            joint = InducedJoint(front["features"], body, front["residual"])
-        return RoadPosterior(
-            version=version, trips=trips, noise_std=noise_std, joint=joint, **parts
-        )
+            core = frozen(np.zeros(self._m))
+            belief = assembled(InducedGP, **common, **front, core_mean=core, core_covariance=body)
+            vars(belief).update(mean=mean, variance=std**2)  # computed where it was learned
+        counts = parts["counts"][: fleet.network.n_edges]
+        return RoadPosterior(fleet=fleet, belief=belief, std=std, counts=counts, **facts)
 
     def _static(self) -> dict[str, Any]:
         floats = np.frombuffer(self._memory, dtype=np.float64, count=self._front // _FLOAT)

@@ -3,14 +3,14 @@
 import asyncio
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import exc
-
-from superarm.service.schemas import TripOutcome
-from superarm.service.store import Issued, Reported, TripStore
+from superarm.service.database import is_away
+from superarm.service.trips.intake import Checked
+from superarm.service.trips.schemas import TripOutcome
+from superarm.service.trips.store import TripStore
 
 MOST_WAITING = 2_000
 _MOST_TOGETHER = 256
@@ -23,7 +23,7 @@ class BusyError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class _Waiting:
-    item: Reported | Issued
+    item: Checked
     done: Callable[[TripOutcome | None, BaseException | None], None]
 
 
@@ -31,17 +31,23 @@ class Writer:
     """One thread that commits what handlers hand over; they wait until it is durable."""
 
     def __init__(
-        self, store: TripStore, stored: Callable[[], None], most_waiting: int = MOST_WAITING
+        self,
+        store: TripStore,
+        stored: Callable[[Sequence[tuple[Checked, TripOutcome]]], None],
+        failed: Callable[[BaseException], None],
+        most_waiting: int = MOST_WAITING,
     ) -> None:
         """Start the thread.
 
         Args:
             store: where to.
-            stored: called after trips were committed.
+            stored: called after trips were committed, with what became of each.
+            failed: called when the database does not take them.
             most_waiting: beyond, handlers are turned away.
         """
         self._store = store
         self._stored = stored
+        self._failed = failed
         self._queue: queue.Queue[_Waiting | None] = queue.Queue()
         self._most = most_waiting
         self._pending = 0
@@ -54,7 +60,7 @@ class Writer:
         """How many items wait, or are being committed."""
         return self._pending
 
-    async def keep(self, items: list[Reported | Issued]) -> list[TripOutcome | None]:
+    async def keep(self, items: Sequence[Checked]) -> list[TripOutcome]:
         """Return when all items are durable, with what became of each."""
         with self._lock:
             if self._pending + len(items) > self._most:
@@ -94,15 +100,17 @@ class Writer:
         try:
             outcomes = self._store.keep([waiting.item for waiting in batch])
         except Exception as error:  # noqa: BLE001 - handed to those who wait
-            if len(batch) == 1 or isinstance(error, (exc.OperationalError, exc.TimeoutError)):
+            away = is_away(error)
+            if away:
+                self._failed(error)
+            if len(batch) == 1 or away:
                 for waiting in batch:  # the database is away: no use in asking for each
                     self._settle(waiting, None, error)
             else:  # one of them may be to blame: the others shall not suffer
                 for waiting in batch:
                     self._keep([waiting])
             return
-        if any(isinstance(waiting.item, Reported) for waiting in batch):
-            self._stored()
+        self._stored([(waiting.item, o) for waiting, o in zip(batch, outcomes, strict=True)])
         for waiting, outcome in zip(batch, outcomes, strict=True):
             self._settle(waiting, outcome, None)
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 import secrets
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from superarm.beliefs import DenseGP, InducedGP
 from superarm.errors import DataError
 from superarm.saving import load_value, save_value
 from superarm.saving.files import sync_folder, write_atomically
-from superarm.service.history import Cursor
+from superarm.service.learning.trust import Trust
+from superarm.service.trips.history import Cursor
 
 _KEPT = 2
 _BELIEF, _VISITS, _MANIFEST = "belief", "visits.npy", "manifest.json"
@@ -29,6 +30,7 @@ class Learned:
     visits: Vector
     trips: int
     cursor: Cursor
+    trust: Trust = field(default_factory=Trust)
 
 
 class Snapshots:
@@ -60,6 +62,7 @@ class Snapshots:
                 "fingerprint": self._fingerprint,
                 "cursor": asdict(learned.cursor),
                 "trips": learned.trips,
+                "trust": learned.trust.stored(),
                 "visits_sha256": _sha256(temporary / _VISITS),
             }
             content = json.dumps(manifest).encode()
@@ -108,6 +111,7 @@ class Snapshots:
             np.load(path / _VISITS, allow_pickle=False),
             int(manifest["trips"]),
             Cursor(**manifest["cursor"]),
+            Trust.restored(manifest["trust"]),
         )
 
     def _complete(self) -> list[Path]:

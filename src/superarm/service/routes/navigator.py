@@ -1,16 +1,20 @@
 """From a request to an answer: names to edges, wishes to routes, routes to JSON."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from superarm.arrays import Rows
 from superarm.errors import InfeasibleError
 from superarm.navigation import RoadNetwork, Vehicle
-from superarm.service.battery import Battery, prepare
-from superarm.service.fleet import Fleet
-from superarm.service.geography import Geography
-from superarm.service.learning import Current
-from superarm.service.routing import Prediction, RouteQuery, Router
-from superarm.service.schemas import (
+from superarm.service.database import now_us
+from superarm.service.model.fleet import Fleet
+from superarm.service.model.posterior import RoadPosterior
+from superarm.service.model.vehicle import vehicle_of
+from superarm.service.routes.battery import Battery, prepare
+from superarm.service.routes.geography import Geography
+from superarm.service.routes.router import Prediction, RouteQuery, Router
+from superarm.service.routes.schemas import (
     Alternative,
     BeliefAnswer,
     Coordinates,
@@ -20,20 +24,39 @@ from superarm.service.schemas import (
     RouteAnswer,
     RouteBody,
     RouteRequest,
-    vehicle_of,
 )
-from superarm.service.store import Issued, new_route_id
+from superarm.service.routes.tokens import IssuedRoute, RouteTokens
 
 
 class UnknownPlaceError(ValueError):
     """A place that is not on the network; the message says what to do."""
 
 
+@dataclass(frozen=True)
+class Question:
+    """What is asked for, on the network.
+
+    Attributes:
+        query: which way.
+        vehicle: for what.
+        start_distance_m: from the point given to the start, if one was given.
+        goal_distance_m: likewise to the goal.
+    """
+
+    query: RouteQuery
+    vehicle: Vehicle
+    start_distance_m: float | None
+    goal_distance_m: float | None
+
+
 class Navigator:
     """Answers from the posterior it is given; holds nothing that changes but its random numbers."""
 
-    def __init__(self, network: RoadNetwork, fleet: Fleet, seed: int | None = None) -> None:
+    def __init__(
+        self, network: RoadNetwork, fleet: Fleet, tokens: RouteTokens, seed: int | None = None
+    ) -> None:
         """Prepare the network for questions."""
+        self.tokens = tokens
         self.network = network
         self.fleet = fleet
         self.geography = Geography(network)
@@ -43,13 +66,11 @@ class Navigator:
         self._end_height = heights[network.to_junction]
         prepare()  # the first question shall not wait for it
 
-    def route(
-        self, request: RouteRequest, current: Current, key_id: str
-    ) -> tuple[list[Issued], bytes]:
-        """Return the routes to store, the suggested one first, and the answer to send."""
+    def query(self, request: RouteRequest) -> "Question":
+        """Return what is asked, with places found; names that do not exist are refused here."""
         start, start_distance = self.edge_at(request.start)
         goal, goal_distance = self.edge_at(request.goal)
-        closed = tuple(sorted({self._position(name) for name in request.closed_edges}))
+        closed = tuple(sorted(self._closed(request.closed_edges)))
         if {start, goal} & set(closed):
             msg = "the start or the goal is closed; choose another, or open it"
             raise InfeasibleError(msg)
@@ -63,30 +84,45 @@ class Navigator:
             request.alternatives,
             request.max_extra_energy,
         )
-        vehicle = vehicle_of(request.vehicle)
-        drivetrain = self.fleet.drivetrain(vehicle)
-        answer = self.router.answer(query, current.posterior, drivetrain, self._rng)
+        return Question(query, vehicle_of(request.vehicle), start_distance, goal_distance)
+
+    def _closed(self, names: list[str]) -> set[int]:
+        found = self.network.positions(names)
+        if None in found:
+            self._position(names[found.index(None)])
+        return {place for place in found if place is not None}
+
+    def route(self, question: "Question", posterior: RoadPosterior) -> tuple[IssuedRoute, bytes]:
+        """Return the suggested route and the answer to send."""
+        drivetrain = self.fleet.drivetrain(question.vehicle)
+        answer = self.router.answer(question.query, posterior, drivetrain, self._rng)
         issued = [
-            Issued(new_route_id(), key_id, vehicle, request.mode, route, answer.best.mean_wh)
+            IssuedRoute(
+                route.edges,
+                question.vehicle,
+                route.mean_wh,
+                route.std_wh,
+                answer.best.mean_wh,
+                now_us(),
+            )
             for route in (answer.route, *answer.alternatives)
         ]
+        ids = [self.tokens.written(route) for route in issued]
         body = RouteAnswer.model_construct(
             **self._described(answer.route).__dict__,
-            route_id=issued[0].route_id,
-            mode=request.mode,
+            route_id=ids[0],
+            mode=question.query.mode,
             exploration_wh=round(answer.exploration_wh, 3),
             fallback=answer.fallback,
-            start_distance_m=start_distance,
-            goal_distance_m=goal_distance,
+            start_distance_m=question.start_distance_m,
+            goal_distance_m=question.goal_distance_m,
             alternatives=[
-                Alternative.model_construct(
-                    **self._described(other.route).__dict__, route_id=other.route_id
-                )
-                for other in issued[1:]
+                Alternative.model_construct(**self._described(other).__dict__, route_id=name)
+                for other, name in zip(answer.alternatives, ids[1:], strict=True)
             ],
-            trips_learned=current.posterior.trips,
+            trips_learned=posterior.trips,
         )
-        return issued, body.model_dump_json().encode()
+        return issued[0], body.model_dump_json().encode()
 
     def _described(self, route: Prediction) -> RouteBody:
         edges, lengths = route.edges, self.network.length_m[route.edges]
@@ -128,18 +164,21 @@ class Navigator:
         try:
             return self.network.position(edge_id)
         except ValueError as error:
-            raise UnknownPlaceError(str(error)) from error
+            shown = str(error).encode("ascii", "backslashreplace").decode()
+            raise UnknownPlaceError(shown) from error
 
-    def belief(self, current: Current, name: str, vehicle: Vehicle, edges: Rows | None) -> bytes:
+    def belief(
+        self, posterior: RoadPosterior, name: str, vehicle: Vehicle, edges: Rows | None
+    ) -> bytes:
         """Return what is believed of some edges, or all, as JSON columns."""
-        posterior, drivetrain = current.posterior, self.fleet.drivetrain(vehicle)
+        drivetrain = self.fleet.drivetrain(vehicle)
         some = np.arange(self.network.n_edges) if edges is None else edges
         answer = BeliefAnswer.model_construct(
             vehicle=name,
             trips_learned=posterior.trips,
             edge=some.tolist(),
             energy_wh=np.round(posterior.energy_wh(drivetrain)[some], 3).tolist(),
-            energy_std_wh=np.round(drivetrain.scale * posterior.std[some], 3).tolist(),
+            energy_std_wh=np.round(posterior.cost_std_wh(drivetrain)[some], 3).tolist(),
             count=posterior.counts[some].astype(int).tolist(),
         )
         return answer.model_dump_json().encode()

@@ -7,15 +7,15 @@ from typing import Literal
 import numpy as np
 
 from superarm.arrays import Matrix, Rows, Vector
-from superarm.errors import InfeasibleError
+from superarm.errors import InfeasibleError, NumericalError
 from superarm.gaussian import Marginals
 from superarm.navigation import RoadNetwork
-from superarm.oracles.search import dijkstra
+from superarm.oracles import Dijkstra, Paths
 from superarm.policies import Greedy, MarginalThompson, Rectified, UpperConfidenceBound
 from superarm.protocols import IndexPolicy, Posterior
-from superarm.service.battery import Battery, probability_of_arrival
-from superarm.service.fleet import Drivetrain
-from superarm.service.posterior import RoadPosterior
+from superarm.service.model.fleet import Drivetrain
+from superarm.service.model.posterior import RoadPosterior
+from superarm.service.routes.battery import Battery, probability_of_arrival
 from superarm.theory import BayesUCBWidth
 
 Mode = Literal["explore", "optimistic", "best"]
@@ -32,8 +32,10 @@ MOST_ENERGY = 1.2
 INTERVAL = 1.6448536269514722
 """Standard deviations on either side that hold 90 per cent of a normal distribution."""
 
+_CLOSED = 16.0
 _ATTEMPTS = 10
 _PENALTY = 1.5
+_LEAST_PENALTY_WH = 1e-6  # roads that cost nothing become dear, too
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,10 +115,9 @@ class Router:
     def __init__(self, network: RoadNetwork) -> None:
         """Sort the turns by the edge they leave."""
         self.network = network
-        order = np.argsort(network.turns[:, 0], kind="stable")
-        self._tails, self._heads = (np.ascontiguousarray(network.turns[order, i]) for i in (0, 1))
-        counts = np.bincount(network.turns[:, 0], minlength=network.n_edges)
-        self._starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
+        start, goal = network.turns[0] if network.turns.size else (0, 0)
+        self._paths = Paths.on_turns(network.n_edges, network.turns, int(start), int(goal))
+        self._oracle = Dijkstra()
         # policies are told of zero noise: costs below zero count as zero, nothing more
         self._policies: dict[Mode, IndexPolicy[Posterior]] = {
             "explore": Rectified(MarginalThompson()),
@@ -134,11 +135,11 @@ class Router:
         rng: np.random.Generator,
     ) -> Answer:
         """Find the route that was asked for."""
-        best_costs = self._costs(self._policies["best"], query, posterior, drivetrain, rng)
+        best_costs = self._costs(self._policies["best"], posterior, drivetrain, rng)
         best = self._predicted(self.path(best_costs, query), query, posterior, drivetrain)
         route, fallback = best, None
         if query.mode != "best":
-            costs = self._costs(self._policies[query.mode], query, posterior, drivetrain, rng)
+            costs = self._costs(self._policies[query.mode], posterior, drivetrain, rng)
             edges = self.path(costs, query)
             if not np.array_equal(edges, best.edges):
                 route = self._predicted(edges, query, posterior, drivetrain)
@@ -153,25 +154,28 @@ class Router:
         return Answer(route, best, tuple(found[1:]), fallback)
 
     def path(self, costs: Vector, query: RouteQuery) -> Rows:
-        """Return the cheapest path; costs are infinite where it may not go."""
-        arrival = dijkstra(self._starts, self._heads, costs[self._heads], query.start, query.goal)
-        edges = [query.goal]
-        while edges[-1] != query.start:
-            arc = arrival[edges[-1]]
-            if arc < 0:
-                ids = self.network.edge_ids[[query.start, query.goal]].tolist()
-                msg = (
-                    f"no open road leads from edge {ids[0]!r} to {ids[1]!r}; "
-                    "open closed edges, or choose another start or goal"
-                )
-                raise InfeasibleError(msg)
-            edges.append(int(self._tails[arc]))
-        return np.array(edges[::-1], dtype=np.intp)
+        """Return the cheapest path over edges that are open."""
+        closed = list(query.closed)
+        if closed:  # dearer than all open edges together, whatever they cost
+            costs = costs.copy()
+            costs[closed] = _CLOSED * max(float(costs.sum()), 1.0)
+        try:
+            rows = self._oracle.select(self._paths.between(query.start, query.goal), -costs)
+            found = not np.isin(rows, closed).any()
+        except NumericalError:  # nothing leads there
+            found = False
+        if not found:
+            ids = self.network.edge_ids[[query.start, query.goal]].tolist()
+            msg = (
+                f"no open road leads from edge {ids[0]!r} to {ids[1]!r}; "
+                "open closed edges, or choose another start or goal"
+            )
+            raise InfeasibleError(msg)
+        return rows
 
     @staticmethod
     def _costs(
         policy: IndexPolicy[Posterior],
-        query: RouteQuery,
         posterior: RoadPosterior,
         drivetrain: Drivetrain,
         rng: np.random.Generator,
@@ -179,12 +183,10 @@ class Router:
         """Return what the policy makes of every edge, as costs that are nowhere negative."""
         rewards = Marginals(
             -posterior.cost_wh(drivetrain),
-            drivetrain.scale * posterior.std,
-            np.zeros(posterior.mean.size),
+            posterior.cost_std_wh(drivetrain),
+            np.zeros(posterior.n_edges),
         )
-        costs = np.maximum(-policy.indices(posterior.trips + 1, rewards, rng), 0.0)
-        costs[list(query.closed)] = np.inf
-        return costs
+        return np.maximum(-policy.indices(posterior.trips + 1, rewards, rng), 0.0)
 
     @staticmethod
     def _predicted(
@@ -205,6 +207,7 @@ class Router:
             if len(found) > query.alternatives:
                 return
             dear[last] *= _PENALTY
+            dear[last] += _LEAST_PENALTY_WH
             last = self.path(dear, query)
             mine = lengths[last].sum()
             if all(

@@ -2,7 +2,7 @@
 
 import io
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,29 +10,25 @@ import numpy as np
 from superarm.arrays import Vector
 from superarm.beliefs import Evidence
 
-_NO_CALIBRATION = (0.0,) * 6
-
 
 @dataclass(frozen=True, eq=False)
 class FoldedTrips:
     """The sums of many trips.
 
     Attributes:
-        evidence: what they say about the roads; beliefs need nothing else.
+        evidence: what they say; beliefs need nothing else.
         visits: how often each edge was part of a measurement, shape (n,).
         trips: how many trips.
-        calibration: sums for the calibration of predictions.
     """
 
     evidence: Evidence
     visits: Vector
     trips: int
-    calibration: tuple[float, ...] = field(default=_NO_CALIBRATION)
 
     @classmethod
-    def nothing(cls, n_edges: int) -> "FoldedTrips":
+    def nothing(cls, n_edges: int, n_arms: int) -> "FoldedTrips":
         """Return the sums of no trips."""
-        return cls(Evidence.nothing(n_edges), np.zeros(n_edges), 0)
+        return cls(Evidence.nothing(n_arms), np.zeros(n_edges), 0)
 
     def __add__(self, other: "FoldedTrips") -> "FoldedTrips":
         """Return the sums of both."""
@@ -40,13 +36,12 @@ class FoldedTrips:
             self.evidence + other.evidence,
             self.visits + other.visits,
             self.trips + other.trips,
-            tuple(np.add(self.calibration, other.calibration).tolist()),
         )
 
     def pack(self) -> bytes:
         """Return bytes to store."""
         file = io.BytesIO()
-        facts = json.dumps({"trips": self.trips, "calibration": self.calibration})
+        facts = json.dumps({"trips": self.trips})
         arrays: dict[str, Any] = {"facts": np.array(facts), "visits": self.visits}
         np.savez_compressed(file, **(arrays | self.evidence.stored()))
         return file.getvalue()
@@ -58,4 +53,4 @@ class FoldedTrips:
             parts = {name: stored[name] for name in stored.files}
         facts = json.loads(str(parts.pop("facts")))
         visits = parts.pop("visits")
-        return cls(Evidence.restored(parts), visits, facts["trips"], tuple(facts["calibration"]))
+        return cls(Evidence.restored(parts), visits, facts["trips"])

@@ -1,0 +1,1 @@
+"""What clients meet: connections, keys, limits, endpoints, the page."""

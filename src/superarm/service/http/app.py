@@ -1,0 +1,162 @@
+"""The HTTP interface, version 1: all endpoints, the page, and the gate around them."""
+
+from collections.abc import Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Response
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import FileResponse, PlainTextResponse
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
+from starlette.middleware.gzip import GZipMiddleware
+
+from superarm import __version__
+from superarm.service.http.access import Reading
+from superarm.service.http.administration import add_administration
+from superarm.service.http.gate import Gate, Refused
+from superarm.service.http.problems import ANY_KEY, answer_errors, problems
+from superarm.service.http.questions import add_questions
+from superarm.service.http.reports import add_reports
+from superarm.service.http.schemas import Health, Problem
+from superarm.service.http.state import ServiceState
+from superarm.service.trips.schemas import TripBatch, TripIn, TripOutcome, TripOutcomes
+
+PAGE = Path(__file__).parent / "page"
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def make_app(
+    state: ServiceState, demo: Callable[[FastAPI, ServiceState], None] | None = None
+) -> FastAPI:
+    """Return the application around a state.
+
+    Args:
+        state: what it works on; it is started and stopped with the application.
+        demo: adds the endpoints that drive on a hidden truth, in a demo.
+    """
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> Any:  # noqa: ANN401 - what FastAPI expects
+        state.start()
+        yield
+        state.stop()
+
+    app = FastAPI(
+        title="Superarm",
+        summary="Routes for electric vehicles that learn from every trip.",
+        version=__version__,
+        lifespan=lifespan,
+        openapi_url="/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.parts = state
+    answer_errors(app)
+    add_questions(app, state)
+    add_reports(app, state)
+    add_administration(app, state)
+    _add_health(app, state)
+    if demo is not None:
+        demo(app, state)
+    _add_page(app)
+    _describe(app)
+    app.add_middleware(GZipMiddleware, minimum_size=2_000, compresslevel=4)
+    app.add_middleware(
+        Gate,
+        metrics=state.metrics,
+        hosts=LOOPBACK if state.settings.demo else None,
+        who=state.who,
+        charge=state.charge,
+    )
+    return app
+
+
+def _add_health(app: FastAPI, state: ServiceState) -> None:
+    @app.get("/healthz", operation_id="is_alive", tags=["health"])
+    async def healthy() -> Health:
+        """Say that the process answers."""
+        return Health(status="ok")
+
+    @app.get(
+        "/readyz",
+        operation_id="is_ready",
+        responses=problems(503),
+        tags=["health"],
+    )
+    async def ready() -> Health:
+        """Say that routes can be asked for and trips can be stored."""
+        if not state.ready:
+            raise Refused(503, "the belief is being loaded", {"retry-after": "1"})
+        if not state.learning.alive:
+            raise Refused(503, "the learner is being restarted", {"retry-after": "2"})
+        if state.watch.problem is not None:
+            raise Refused(503, f"the database fails: {state.watch.problem}", {"retry-after": "2"})
+        return Health(status="ready")
+
+    @app.get(
+        "/metrics",
+        operation_id="get_metrics",
+        response_class=PlainTextResponse,
+        responses=problems(*ANY_KEY, 503),
+        tags=["health"],
+    )
+    def metrics(key: Reading) -> Response:
+        """Return numbers for Prometheus."""
+        del key
+        return Response(state.metrics.text(), media_type=_METRICS_TYPE)
+
+
+def _add_page(app: FastAPI) -> None:
+    files = {path.relative_to(PAGE).as_posix(): path for path in PAGE.rglob("*") if path.is_file()}
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> Response:
+        return FileResponse(PAGE / "index.html", headers={"cache-control": "no-cache"})
+
+    @app.get("/page/{name:path}", include_in_schema=False)
+    async def asset(name: str) -> Response:
+        if name not in files:
+            raise Refused(404, f"there is no file {name!r}")
+        return FileResponse(files[name], headers={"cache-control": "no-cache"})
+
+
+def _describe(app: FastAPI) -> None:
+    """Let the description name what is read by hand, and only errors that can happen."""
+
+    def described() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            schema = get_openapi(
+                title=app.title, version=app.version, summary=app.summary, routes=app.routes
+            )
+            ours: list[tuple[type[BaseModel], JsonSchemaMode]] = [
+                (TripIn, "validation"),
+                (TripBatch, "validation"),
+                (Problem, "serialization"),
+                (TripOutcome, "serialization"),
+                (TripOutcomes, "serialization"),
+            ]
+            _, more = models_json_schema(ours, ref_template="#/components/schemas/{model}")
+            parts = schema.setdefault("components", {}).setdefault("schemas", {})
+            for name, part in more["$defs"].items():
+                parts.setdefault(name, part)
+            for path in schema["paths"].values():
+                for operation in path.values():
+                    _without_framework_errors(operation)
+            for name in ("HTTPValidationError", "ValidationError"):
+                parts.pop(name, None)
+            app.openapi_schema = schema
+        return app.openapi_schema
+
+    app.openapi = described  # type: ignore[method-assign]
+
+
+def _without_framework_errors(operation: dict[str, Any]) -> None:
+    answer = operation["responses"].get("422", {})
+    schema = answer.get("content", {}).get("application/json", {}).get("schema", {})
+    if schema.get("$ref", "").endswith("/HTTPValidationError"):
+        schema["$ref"] = "#/components/schemas/Problem"
+        answer["description"] = "Something in the request is wrong; the detail says what."

@@ -1,0 +1,179 @@
+"""Connections: how many there may be, how long they may dawdle.
+
+A connection that waits costs little and says nothing about its client, so that those which have
+waited longest are closed when there are too many, of one address or in all; one that is being
+served is never closed for another.
+"""
+
+import asyncio
+from collections import Counter, OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from superarm.service.http.metrics import Metrics
+
+MOST_HEAD = 64 * 2**10
+"""Bytes of a request's first line and headers."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many connections there may be, and how long each may take.
+
+    Attributes:
+        in_all: connections.
+        per_address: connections from one address; a proxy is one address.
+        head_s: until the headers of a request are complete.
+        write_s: until a client takes what is sent to it.
+    """
+
+    in_all: int = 1_000
+    per_address: int = 256
+    head_s: float = 10.0
+    write_s: float = 30.0
+
+
+class Door:
+    """Knows all connections of a server."""
+
+    def __init__(self, limits: Limits, metrics: Metrics) -> None:
+        """Start without any."""
+        self.limits = limits
+        self._metrics = metrics
+        self._by_address: Counter[str] = Counter()
+        self._waiting: OrderedDict[GuardedProtocol, None] = OrderedDict()
+
+    def opened(self, connection: "GuardedProtocol") -> bool:
+        """Say whether a new connection may stay; others may have to go."""
+        address = connection.address
+        self._by_address[address] += 1
+        if self._by_address[address] > self.limits.per_address:
+            if not self._close_one(address):
+                return False
+        elif self._by_address.total() > self.limits.in_all and not self._close_one(None):
+            return False
+        self.waits(connection)
+        return True
+
+    def _close_one(self, address: str | None) -> bool:
+        for other in self._waiting:
+            if address is None or other.address == address:
+                self.refuse(other, "too many")
+                return True
+        return False
+
+    def waits(self, connection: "GuardedProtocol") -> None:
+        """Take note that a connection waits for its next request."""
+        self._waiting[connection] = None
+        self._waiting.move_to_end(connection)
+
+    def works(self, connection: "GuardedProtocol") -> None:
+        """Take note that a connection is being served."""
+        self._waiting.pop(connection, None)
+
+    def closed(self, connection: "GuardedProtocol") -> None:
+        """Forget a connection."""
+        self._waiting.pop(connection, None)
+        address = connection.address
+        self._by_address[address] -= 1
+        if self._by_address[address] <= 0:
+            del self._by_address[address]
+
+    def refuse(self, connection: "GuardedProtocol", reason: str) -> None:
+        """Close a connection at once."""
+        self._metrics.refused(reason)
+        self._waiting.pop(connection, None)
+        connection.transport.abort()
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """HTTP/1.1 as uvicorn speaks it, within the limits of a `Door`."""
+
+    door: Door
+
+    def __init__(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - uvicorn's own
+        """Start without timers."""
+        super().__init__(*args, **options)
+        self._timer: asyncio.TimerHandle | None = None
+        self._head = 0
+        self._in_head = True
+        self._counted = False
+
+    @property
+    def address(self) -> str:
+        """Where the client is."""
+        return self.client[0] if self.client else ""
+
+    def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - a transport
+        """Let it in, or not."""
+        super().connection_made(transport)
+        self._counted = True
+        if not self.door.opened(self):
+            self.door.refuse(self, "too many")
+            return
+        self._start(self.door.limits.head_s, "slow head")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        self._stop()
+        if self._counted:
+            self._counted = False
+            self.door.closed(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Count what comes before a body."""
+        if self._in_head:
+            self._head += len(data)
+        super().data_received(data)
+        if self._in_head and self._head > MOST_HEAD and not self.transport.is_closing():
+            self.door.refuse(self, "large head")
+
+    def on_message_begin(self) -> None:
+        """Give the headers some time."""
+        super().on_message_begin()
+        self._in_head, self._head = True, 0
+        self._start(self.door.limits.head_s, "slow head")
+
+    def on_headers_complete(self) -> None:
+        """Begin to serve."""
+        self._in_head = False
+        self._stop()
+        self.door.works(self)
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        super().on_response_complete()
+        if not self.transport.is_closing() and not self.pipeline:
+            self.door.waits(self)
+
+    def pause_writing(self) -> None:
+        """Give the client some time to read."""
+        super().pause_writing()
+        self._start(self.door.limits.write_s, "slow reader")
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        self._stop()
+        super().resume_writing()
+
+    def _start(self, seconds: float, reason: str) -> None:
+        self._stop()
+        self._timer = self.loop.call_later(seconds, self._late, reason)
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _late(self, reason: str) -> None:
+        if not self.transport.is_closing():
+            self.door.refuse(self, reason)
+
+
+def guarded(door: Door) -> type[GuardedProtocol]:
+    """Return the protocol of one server."""
+    return type("GuardedProtocol", (GuardedProtocol,), {"door": door})

@@ -1,0 +1,249 @@
+"""Endpoints that ask: routes, the map, what is believed, how it is doing."""
+
+import asyncio
+import gzip
+from datetime import timedelta
+from typing import Annotated, Any
+
+from fastapi import Body, FastAPI, Query, Request, Response
+from fastapi.responses import JSONResponse
+
+from superarm.service.http.access import Reading
+from superarm.service.http.gate import Refused
+from superarm.service.http.keys import RANKS
+from superarm.service.http.problems import ANY_BODY, ANY_KEY, problems
+from superarm.service.http.schemas import AlarmOut, Calibration, KeyCalibration, StatsAnswer
+from superarm.service.http.state import ServiceState
+from superarm.service.model.fleet import CLASSES
+from superarm.service.model.vehicle import ClassName, Parameters
+from superarm.service.routes.schemas import (
+    BeliefAnswer,
+    RoadCollection,
+    RouteAnswer,
+    RouteRequest,
+)
+from superarm.service.trips.standings import Standing
+from superarm.service.trips.store import EPOCH, Sums
+
+_COST_OF_ALTERNATIVE, _COST_OF_PARAMETERS, _COST_OF_MAP = 1.0, 4.0, 20.0
+_TELLING = 2.0
+_FEW = 10
+
+_Box = Annotated[
+    str | None,
+    Query(
+        description="West, south, east, north in degrees.",
+        pattern=r"^-?\d+(\.\d+)?(,-?\d+(\.\d+)?){3}$",
+        max_length=100,
+        examples=["6.10,49.59,6.15,49.62"],
+    ),
+]
+_EXAMPLES = {
+    "by edges": {
+        "summary": "Between two edges",
+        "value": {"start": "s0", "goal": "s400", "mode": "best"},
+    },
+    "by coordinates": {
+        "summary": "Between two points, with a battery and alternatives",
+        "value": {
+            "start": {"longitude": 6.13, "latitude": 49.61, "heading_deg": 90},
+            "goal": {"longitude": 6.2, "latitude": 49.65, "within_m": 300},
+            "vehicle": "truck",
+            "battery": {"charge_wh": 30000, "capacity_wh": 60000, "reserve_wh": 5000},
+            "alternatives": 2,
+        },
+    },
+}
+
+
+class GeoJson(JSONResponse):
+    """A map, as bytes that are JSON already."""
+
+    media_type = "application/geo+json"
+
+    def render(self, content: bytes) -> bytes:
+        """Return the content as it is."""
+        return content
+
+
+def add_questions(app: FastAPI, state: ServiceState) -> None:
+    """Add the endpoints."""
+
+    @app.post(
+        "/v1/routes",
+        operation_id="ask_for_route",
+        response_model=RouteAnswer,
+        responses=problems(*ANY_KEY, *ANY_BODY),
+        tags=["routes"],
+    )
+    async def ask(
+        request: Annotated[RouteRequest, Body(openapi_examples=_EXAMPLES)],
+        key: Reading,
+    ) -> Response:
+        """Return the route to drive, what it will cost, and how sure that is."""
+        cost = _COST_OF_ALTERNATIVE * request.alternatives
+        if isinstance(request.vehicle, Parameters):
+            cost += _COST_OF_PARAMETERS
+        if cost:
+            state.charge(key, cost)
+        question = await asyncio.to_thread(state.navigator.query, request)
+        _, body = await state.on_router(
+            lambda current: state.navigator.route(question, current.posterior)
+        )
+        return Response(body, media_type="application/json")
+
+    @app.get(
+        "/v1/network",
+        operation_id="get_network",
+        response_model=RoadCollection,
+        response_class=GeoJson,
+        responses=problems(*ANY_KEY, 422),
+        tags=["map"],
+    )
+    async def network(request: Request, key: Reading, bbox: _Box = None) -> Response:
+        """Return the roads as GeoJSON; ids of features are the positions used in `/v1/belief`."""
+        state.charge(key, _COST_OF_MAP)
+        edges = _edges_in(state, bbox)
+        body = await asyncio.to_thread(state.network_json, edges)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            return GeoJson(body, headers={"content-encoding": "gzip", "vary": "accept-encoding"})
+        return GeoJson(await asyncio.to_thread(gzip.decompress, body))
+
+    @app.get(
+        "/v1/belief",
+        operation_id="get_belief",
+        response_model=BeliefAnswer,
+        responses=problems(*ANY_KEY, 422, 503),
+        tags=["map"],
+    )
+    async def belief(key: Reading, bbox: _Box = None, vehicle: ClassName = "car") -> Response:
+        """Return what is believed of the energy of every edge, as columns."""
+        state.charge(key, _COST_OF_MAP)
+        edges = _edges_in(state, bbox)
+        body = await state.on_router(
+            lambda current: state.navigator.belief(
+                current.posterior, vehicle, CLASSES[vehicle], edges
+            )
+        )
+        return Response(body, media_type="application/json")
+
+    @app.get(
+        "/v1/stats",
+        operation_id="get_stats",
+        responses=problems(*ANY_KEY, 503),
+        tags=["learning"],
+    )
+    def stats(key: Reading) -> StatsAnswer:
+        """Return trips, energies, and whether predictions were as sure as they claimed."""
+        return stats_for(state, None if RANKS[key.role] >= RANKS["admin"] else key.id)
+
+
+def stats_for(state: ServiceState, key_id: str | None) -> StatsAnswer:
+    """Return how the service is doing, with the keys that one may see."""
+    sums = state.calibration()
+    everything = Sums()
+    for some in sums.values():
+        everything = everything.plus(some)
+    stored, aside = state.counts()
+    current = state.current
+    heard = sorted({key for key, _ in sums} | set(state.watch.standings))
+    shown = heard if key_id is None else [key for key in heard if key == key_id]
+    alarms = [alarm for alarm in state.alarms.standing() if key_id is None or alarm.key_id is None]
+    return StatsAnswer(
+        trips=stored,
+        trips_learned=0 if current is None else current.posterior.trips,
+        distinct_edges=0 if current is None else current.distinct,
+        quarantined=aside,
+        spread=None if current is None else current.posterior.spread,
+        mean_energy_wh=_mean(everything.routed_wh, everything.routed),
+        mean_best_wh=_mean(everything.best_wh, everything.routed),
+        calibration=_calibration(everything),
+        recent=_calibration(state.recent()),
+        vehicles=_by_vehicle(sums),
+        keys=[key_calibration(state, key) for key in shown],
+        alarms=[
+            AlarmOut(
+                kind=alarm.kind,
+                reason=alarm.reason,
+                since=EPOCH + timedelta(microseconds=alarm.since_us),
+                key=alarm.key_id,
+            )
+            for alarm in alarms
+        ],
+    )
+
+
+def key_calibration(state: ServiceState, key_id: str) -> KeyCalibration:
+    """Return what is made of a key's trips."""
+    sums = {place: some for place, some in state.calibration().items() if place[0] == key_id}
+    total = Sums()
+    for some in sums.values():
+        total = total.plus(some)
+    standing = state.watch.standings.get(key_id, Standing(key_id))
+    current = state.current
+    gain = std = spread = surprise = None
+    if current is not None and standing.slot is not None and not standing.is_aside:
+        gain, std = state.gain(key_id)
+        spread = current.posterior.spreads.get(key_id)
+        surprise = current.surprises.get(key_id)
+    return KeyCalibration(
+        key=key_id,
+        trusted=not standing.is_aside,
+        reason=standing.reason,
+        vouched=standing.vouched_at is not None,
+        gain=gain,
+        gain_std=std,
+        spread=spread,
+        surprise=surprise,
+        advice=_advice(standing, gain, std, total),
+        calibration=_calibration(total),
+        vehicles=_by_vehicle(sums),
+    )
+
+
+def _advice(standing: Standing, gain: float | None, std: float | None, total: Sums) -> str | None:
+    if standing.is_aside:
+        return (
+            f"none of its trips is learned: {standing.reason}. Look at unit, sign and vehicle, "
+            "then ask an administrator to let it in again"
+        )
+    if gain is None or std is None or total.trips < _FEW or abs(gain) < _TELLING * std:
+        return None
+    way = "more" if gain > 0 else "less"
+    return (
+        f"its logger reads about {abs(gain):.0%} {way} than those of others; its trips are "
+        "corrected for that, and teach the less"
+    )
+
+
+def _mean(total: float, count: int) -> float | None:
+    return total / count if count > 0 else None
+
+
+def _by_vehicle(sums: Any) -> dict[str, Calibration]:  # noqa: ANN401 - sums by key and class
+    classes: dict[str, Sums] = {}
+    for (_, vehicle), some in sums.items():
+        classes[vehicle] = classes.get(vehicle, Sums()).plus(some)
+    return {name: _calibration(some) for name, some in sorted(classes.items())}
+
+
+def _calibration(sums: Sums) -> Calibration:
+    mean, square = _mean(sums.z, sums.trips), _mean(sums.squares, sums.trips)
+    spread = None if mean is None or square is None else max(square - mean**2, 0.0) ** 0.5
+    ratio = sums.energy_wh / sums.predicted_wh if sums.trips > 0 and sums.predicted_wh else None
+    return Calibration(
+        trips=sums.trips,
+        coverage_90=_mean(sums.inside, sums.trips),
+        mean_z=mean,
+        std_z=spread,
+        energy_ratio=ratio,
+    )
+
+
+def _edges_in(state: ServiceState, bbox: str | None) -> Any:  # noqa: ANN401 - an array or nothing
+    if bbox is None:
+        return None
+    west, south, east, north = (float(part) for part in bbox.split(","))
+    if west > east or south > north:
+        raise Refused(422, "bbox must be west,south,east,north with west <= east, south <= north")
+    return state.navigator.geography.inside((west, south, east, north))

@@ -1,0 +1,116 @@
+"""Keys, numbers and problems as JSON."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, BaseModel, Field
+
+from superarm.service.http.keys import Role
+from superarm.service.model.vehicle import Given
+
+
+class Problem(BaseModel):
+    """What went wrong, and what to do."""
+
+    detail: str
+    request_id: str
+
+
+class Health(BaseModel):
+    """Whether it works."""
+
+    status: Literal["ok", "ready"]
+
+
+class Calibration(BaseModel):
+    """Whether predictions, made before a trip was learned, were as sure as they claimed."""
+
+    trips: int
+    coverage_90: float | None = Field(description="Share inside the 90 % interval.")
+    mean_z: float | None = Field(description="Zero if predictions are not biased.")
+    std_z: float | None = Field(description="One if intervals are as wide as they should be.")
+    energy_ratio: float | None = Field(description="Measured over predicted energy.")
+
+
+class KeyCalibration(BaseModel):
+    """What is made of a key's trips."""
+
+    key: str
+    trusted: bool = Field(description="Whether its trips are learned.")
+    reason: str | None = Field(description="Why not, if so.")
+    vouched: bool = Field(description="Whether an administrator has let it in again.")
+    gain: float | None = Field(description="How far its logger is off, as a share: 0.05 is 5 % up.")
+    gain_std: float | None
+    spread: float | None = Field(description="How far its trips scatter, as a share.")
+    surprise: float | None = Field(description="How its last trips surprised, in deviations.")
+    advice: str | None = Field(description="What its owner should look at, if anything.")
+    calibration: Calibration
+    vehicles: dict[str, Calibration]
+
+
+class AlarmOut(BaseModel):
+    """Something an administrator should look at."""
+
+    kind: str
+    reason: str
+    since: datetime
+    key: str | None
+
+
+class StatsAnswer(BaseModel):
+    """How the service is doing."""
+
+    trips: int
+    trips_learned: int
+    distinct_edges: int
+    quarantined: int
+    spread: float | None = Field(description="What all of one trip has in common, as a share.")
+    mean_energy_wh: float | None = Field(description="Measured, over whole trips on routes.")
+    mean_best_wh: float | None = Field(description="Expected of the best route, when issued.")
+    calibration: Calibration
+    recent: Calibration = Field(description="Over the last 1,000 trips.")
+    vehicles: dict[str, Calibration]
+    keys: list[KeyCalibration] = Field(description="All for an administrator, else one's own.")
+    alarms: list[AlarmOut]
+
+
+class NewKey(Given):
+    """A key to make."""
+
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+    role: Role = "report"
+    expires_at: AwareDatetime | None = Field(
+        default=None, description="When it stops to work; left out: never."
+    )
+
+
+class KeyOut(BaseModel):
+    """A key, without its secret."""
+
+    id: str
+    name: str
+    role: Role
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    trusted: bool
+    reason: str | None
+
+
+class KeysOut(BaseModel):
+    """All keys, oldest first."""
+
+    keys: list[KeyOut]
+
+
+class MadeKey(KeyOut):
+    """A key that was made; its text is shown this once."""
+
+    key: str
+
+
+class Revoked(BaseModel):
+    """A key that was revoked."""
+
+    id: str
+    purged_trips: int | None = Field(description="How many of its trips were forgotten, if asked.")

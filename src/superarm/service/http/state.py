@@ -1,0 +1,380 @@
+"""All that a running server holds, and what the handlers may do with it."""
+
+import asyncio
+import gzip
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from superarm.arrays import Rows
+from superarm.errors import InfeasibleError
+from superarm.navigation import RoadNetwork
+from superarm.service.database import Database, now_us
+from superarm.service.http.alarms import Alarms
+from superarm.service.http.connections import Limits
+from superarm.service.http.gate import Refused
+from superarm.service.http.keys import Key, KeyRing
+from superarm.service.http.metrics import Gauges, Metrics
+from superarm.service.http.rates import RateLimit
+from superarm.service.http.surprises import Surprises
+from superarm.service.http.watching import Watch
+from superarm.service.learning.learner import LearnerSettings
+from superarm.service.learning.process import Current, Learning, Posteriors
+from superarm.service.learning.shared import SharedPosteriors
+from superarm.service.model.fleet import CLASSES, Fleet
+from superarm.service.model.trip import Reader
+from superarm.service.routes.navigator import Navigator, Question
+from superarm.service.routes.router import RouteQuery
+from superarm.service.routes.tokens import RouteTokens
+from superarm.service.trips.intake import Checked, Intake
+from superarm.service.trips.schemas import TripIn, TripOutcome
+from superarm.service.trips.standings import Standing, set_aside
+from superarm.service.trips.store import Sums, TripStore
+from superarm.service.trips.writing import Writer
+
+logger = logging.getLogger("superarm.service")
+
+_Result = TypeVar("_Result")
+_FRESH_S = 2.0
+_STRANGERS_PER_SECOND = 10.0
+_LOOKS_PER_SECOND = 4.0
+_WARM_UPS = 20
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to serve.
+
+    Attributes:
+        network: the roads.
+        database: URL or path.
+        state: folder for snapshots; each worker needs its own.
+        demo: whether there is a hidden truth to drive on, and no keys.
+        snapshot_every: trips between snapshots.
+        retain_days: after how many days trips are folded; zero for never.
+        poll_s: how often the learner looks for trips stored by other workers.
+        rate: requests per second and key; a batch of trips counts for its trips.
+        most_waiting_routes: beyond, requests for routes are turned away.
+        most_waiting_writes: beyond, reports are turned away.
+        limits: of connections.
+        seed: of the random numbers of exploration, for tests.
+    """
+
+    network: RoadNetwork
+    database: str
+    state: Path
+    demo: bool = False
+    snapshot_every: int = 5_000
+    retain_days: float = 0.0
+    poll_s: float = 0.5
+    rate: float = 500.0
+    most_waiting_routes: int = 200
+    most_waiting_writes: int = 2_000
+    limits: Limits = field(default_factory=Limits)
+    seed: int | None = None
+
+
+class ServiceState:
+    """The parts of a server, started together and ended in the right order."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Open the database, and refuse one that belongs to something else."""
+        self.settings = settings
+        self.network = settings.network
+        self.fleet = Fleet(self.network)
+        self.fleet.n_features  # noqa: B018 - says at once if the network is too large
+        self.database = Database(settings.database)
+        self.database.migrate()
+        self.database.claim(self.fleet.fingerprint(), demo=settings.demo)
+        self.database.adopt_restored_trips()
+        self.keys = KeyRing(self.database)
+        self.metrics = Metrics()
+        self.metrics.show(self.gauges)
+        self.alarms = Alarms()
+        self.surprises = Surprises()
+        self.rates = RateLimit(settings.rate, 4 * settings.rate)
+        self._strangers = RateLimit(_STRANGERS_PER_SECOND, 5 * _STRANGERS_PER_SECOND)
+        self._looks = RateLimit(_LOOKS_PER_SECOND, _LOOKS_PER_SECOND)
+        tokens = RouteTokens(self.network, self.database.route_secret())
+        self.navigator = Navigator(self.network, self.fleet, tokens, settings.seed)
+        self.intake = Intake(self.network, Reader(self.fleet), tokens)
+        self.store = TripStore(self.database, self.network, self.fleet.n_slots)
+        self.posteriors = Posteriors()
+        self.ready = False
+        self._router = ThreadPoolExecutor(1, "routing")
+        self._checker = ThreadPoolExecutor(1, "checking")
+        self._waiting = 0
+        self._network: bytes | None = None
+        self._remembered: dict[str, tuple[float, Any]] = {}
+
+    def start(self) -> None:
+        """Start the learner and the writer."""
+        settings = self.settings
+        settings.state.mkdir(parents=True, exist_ok=True)
+        file = settings.state / "network.npz"
+        self.network.save(file)
+        learner = LearnerSettings(
+            network=str(file),
+            database=self.database.url,
+            snapshots=str(settings.state / "snapshots"),
+            handle=-1,
+            busy_slot=-1,
+            snapshot_every=settings.snapshot_every,
+            poll_s=settings.poll_s,
+            retain_days=settings.retain_days,
+        )
+        self.watch = Watch(self.database, self.keys)
+        shared = SharedPosteriors(self.fleet.n_arms, self.fleet.n_features)
+        self.learning = Learning(learner, shared, self.fleet, self._swap, self._told)
+        self.writer = Writer(
+            self.store, self._stored, self.watch.failed, settings.most_waiting_writes
+        )
+
+    def stop(self) -> None:
+        """Commit what waits, let the learner write a snapshot, close everything."""
+        self._checker.shutdown(wait=True)
+        self.writer.close()
+        self.learning.stop()
+        self._router.shutdown(wait=True)
+        self.watch.close()
+        self.database.close()
+
+    # ---- what is believed
+
+    @property
+    def current(self) -> Current | None:
+        """What is believed now, once something is."""
+        return self.posteriors.current
+
+    def _swap(self, current: Current) -> None:
+        self.posteriors.swap(current)
+        self.alarms.say("drift", current.drift)
+        if not self.ready:
+            self._router.submit(self._warm_up).result()
+            self.ready = True
+
+    def _warm_up(self) -> None:
+        """Answer some questions before anybody asks: what is compiled and cached on first use."""
+        rng = np.random.default_rng(0)
+        n_edges = self.network.n_edges
+        with self.posteriors.reading() as current:
+            for number in range(_WARM_UPS):
+                start, goal = (int(place) for place in rng.integers(n_edges, size=2))
+                modes = ("explore", "optimistic", "best")
+                query = RouteQuery(start, goal, modes[number % 3], alternatives=number % 3)  # type: ignore[arg-type]
+                vehicle = list(CLASSES.values())[number % len(CLASSES)]
+                try:
+                    issued, _ = self.navigator.route(
+                        Question(query, vehicle, None, None), current.posterior
+                    )
+                except InfeasibleError:  # a network may have places nothing leads to
+                    continue
+                trip = TripIn(
+                    trip_id="warm-up",
+                    route_id=self.navigator.tokens.written(issued),
+                    driven_at="2026-01-01T00:00:00Z",  # type: ignore[arg-type]
+                    total_energy_wh=issued.mean_wh,
+                )
+                self.intake.checked([trip], "", "", Standing(""), current.posterior)
+
+    def _told(self, kind: str, text: Any) -> None:  # noqa: ANN401 - JSON
+        if kind == "alarm":
+            self.alarms.say("set aside", text["reason"], text["key"])
+            self.watch.look_now()
+        else:
+            logger.warning(text)
+        if kind == "away":
+            self.watch.doubt()
+
+    # ---- who asks
+
+    async def who(self, given: str | None, address: str) -> Key:
+        """Return whose key this is, or refuse; a demo's visitors need none."""
+        if self.settings.demo:
+            return Key("demo", "demo", "admin")
+        key = None if given is None else self.keys.check(given)
+        if key is None and given is not None and self.keys.is_new(given):
+            # it may have been made elsewhere a moment ago
+            if not self._looks.wait_s("all") and self.watch.problem is None:
+                await asyncio.to_thread(self.watch.look_now)
+            key = self.keys.check(given)
+        if key is None:
+            if wait := self._strangers.wait_s(address):
+                detail = "too many requests without a valid key; wait"
+                raise Refused(429, detail, {"retry-after": str(wait)})
+            detail = "send an API key: Authorization: Bearer superarm.ID.SECRET"
+            raise Refused(401, detail, {"www-authenticate": "Bearer"})
+        return key
+
+    def charge(self, key: Key, cost: float) -> None:
+        """Count requests against a key's rate, or turn it away."""
+        wait = self.rates.wait_s(key.id, cost)
+        if wait:
+            detail = f"more than {self.settings.rate:g} requests per second; wait {wait} s"
+            raise Refused(429, detail, {"retry-after": str(wait)})
+
+    # ---- questions and reports
+
+    async def on_router(self, question: Callable[[Current], _Result]) -> _Result:
+        """Answer a question in the routing thread, or say that too many wait."""
+        if not self.ready:
+            raise Refused(503, "the belief is being loaded; try again", {"retry-after": "1"})
+        if self._waiting >= self.settings.most_waiting_routes:
+            raise Refused(503, "too many requests wait; try again", {"retry-after": "1"})
+        self._waiting += 1
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._router, self._asked, question)
+        finally:
+            self._waiting -= 1
+
+    def _asked(self, question: Callable[[Current], _Result]) -> _Result:
+        with self.posteriors.reading() as current:
+            return question(current)
+
+    async def keep(self, trips: Sequence[TripIn], key: Key) -> list[TripOutcome]:
+        """Look at trips, store them, and say what became of each."""
+        if not self.ready:
+            raise Refused(503, "the belief is being loaded; try again", {"retry-after": "1"})
+        loop = asyncio.get_running_loop()
+        checked = await loop.run_in_executor(self._checker, self.checked, trips, key)
+        return await self.writer.keep(checked)
+
+    def checked(self, trips: Sequence[TripIn], key: Key) -> list[Checked]:
+        """Look at trips."""
+        standing = self.watch.standings.get(key.id, Standing(key.id))
+        with self.posteriors.reading() as current:
+            return self.intake.checked(
+                trips, key.id, key.name, standing, current.posterior, self.widened()
+            )
+
+    def widened(self) -> float:
+        """Return what the deviations of the gate are multiplied by, and raise an alarm if so."""
+        factor = self.surprises.widened()
+        reason = None
+        if factor > 1:
+            reason = (
+                f"most keys surprise beyond the model, {factor:.1f} times; the gate is that wide"
+            )
+        self.alarms.say("widened", reason)
+        return factor
+
+    def _stored(self, done: Sequence[tuple[Checked, TripOutcome]]) -> None:
+        """Wake the learner; take note of what surprised; set keys aside that do too often."""
+        self.learning.wake()
+        new = [item for item, outcome in done if outcome.status in {"accepted", "quarantined"}]
+        new = [item for item in new if item.problem is None and not self._is_aside(item.key_id)]
+        suspects = self.surprises.after(new)
+        if suspects:
+            for key_id in set_aside(self.database, suspects):
+                self.alarms.say("set aside", suspects[key_id], key_id)
+            self.watch.look_now()
+
+    def _is_aside(self, key_id: str) -> bool:
+        standing = self.watch.standings.get(key_id)
+        return standing is not None and standing.is_aside
+
+    # ---- numbers
+
+    def network_json(self, edges: Rows | None) -> bytes:
+        """Return the roads as packed GeoJSON; the whole network is made once."""
+        if edges is not None:
+            return gzip.compress(self.navigator.geography.feature_collection(edges), 4)
+        if self._network is None:
+            everything = np.arange(self.network.n_edges)
+            self._network = gzip.compress(self.navigator.geography.feature_collection(everything))
+        return self._network
+
+    def _fresh(self, name: str, ask: Callable[[], _Result]) -> _Result:
+        """Return what was asked at most two seconds ago, or ask again."""
+        age, known = self._remembered.get(name, (-1e9, None))
+        if time.monotonic() - age > _FRESH_S:
+            known = ask()
+            self._remembered[name] = (time.monotonic(), known)
+        result: _Result = known
+        return result
+
+    def counts(self) -> tuple[int, int]:
+        """Return how many trips are stored and quarantined, as of a moment ago."""
+        return self._fresh("counts", self.store.counts)
+
+    def calibration(self) -> Mapping[tuple[str, str], Sums]:
+        """Return the sums of every key and class, as of a moment ago."""
+        return self._fresh("calibration", self.store.calibration)
+
+    def recent(self) -> Sums:
+        """Return the sums of the last trips, as of a moment ago."""
+        return self._fresh("recent", self.store.recent)
+
+    def gain(self, key_id: str) -> tuple[float, float]:
+        """Return how far a key's logger is believed to be off, and how sure that is."""
+        standing = self.watch.standings.get(key_id, Standing(key_id))
+        with self.posteriors.reading() as current:
+            return current.posterior.gain(standing.source(0.0))
+
+    def lag_s(self) -> float:
+        """Return the age of the oldest trip not learned; if there is none, of the last batch."""
+        if self.current is None:
+            return 0.0
+        oldest = self.store.oldest_unlearned_us(self.current.mark)
+        return self.current.lag_s if oldest is None else max((now_us() - oldest) / 1e6, 0.0)
+
+    def gauges(self) -> Gauges:
+        """Return what Prometheus shall know."""
+        current, (stored, aside) = self.current, self.counts()
+        learned = 0 if current is None else current.posterior.trips
+        sums = self.calibration()
+        trust = {(key,): float(not self._is_aside(key)) for key in {name for name, _ in sums}}
+        plain: dict[str, tuple[str, float]] = {
+            "trips_stored": ("Trips in the database, folded ones included.", stored),
+            "trips_learned": ("Trips the current posterior has learned from.", learned),
+            "trips_unlearned": ("Trips stored but not learned.", max(stored - learned, 0)),
+            "learning_lag_seconds": (
+                "Age of the oldest trip not learned; if none, of the last batch when it was.",
+                self.lag_s(),
+            ),
+            "distinct_arms": (
+                "Edges that were part of a measurement.",
+                0 if current is None else current.distinct,
+            ),
+            "posterior_version": (
+                "Counts the posteriors of the learner.",
+                0 if current is None else current.posterior.version,
+            ),
+            "trip_spread": (
+                "What all of one trip has in common, as a share of its energy.",
+                0.0 if current is None else current.posterior.spread,
+            ),
+            "queue_writes": ("Trips waiting to be committed.", self.writer.waiting),
+            "queue_routes": ("Questions waiting for the router.", self._waiting),
+            "quarantined_trips": ("Trips that are kept, but not learned.", aside),
+            "database_away": ("Whether the database fails.", self.watch.problem is not None),
+            "alarms": ("Alarms that stand.", len(self.alarms.standing())),
+            "alarms_total": ("Alarms raised since the start.", self.alarms.raised),
+            "learner_restarts_total": ("How often the learner died.", self.learning.restarts),
+        }
+        gauges: dict[str, Any] = {name: (*value, ()) for name, value in plain.items()}
+        gauges["key_trusted"] = ("Whether a key's trips are learned.", trust, ("key",))
+        if current is not None:
+            gains = {(key,): self.gain(key)[0] for (key,) in trust}
+            gauges["key_gain"] = ("How far a key's logger is off, as a share.", gains, ("key",))
+            spreads = {(key,): value for key, value in current.posterior.spreads.items()}
+            gauges["key_spread"] = ("How noisy a key's trips are, as a share.", spreads, ("key",))
+        both = ("key", "vehicle")
+        gauges["key_trips"] = (
+            "Trips of a key and vehicle class.",
+            {place: total.trips for place, total in sums.items()},
+            both,
+        )
+        gauges["key_coverage_90"] = (
+            "Share of trips inside the 90 % interval predicted before they were learned.",
+            {place: t.inside / t.trips for place, t in sums.items() if t.trips > 0},
+            both,
+        )
+        return gauges

@@ -1,0 +1,1 @@
+"""The process that learns from stored trips, and whom it believes."""

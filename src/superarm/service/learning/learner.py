@@ -1,0 +1,371 @@
+"""The process that learns: reads new trips, conditions the belief, hands posteriors over.
+
+It is started by `superarm.service.learning.process` and speaks JSON lines: on its standard input
+its settings, then ``wake``, ``free`` (with the slot that is no longer read) and ``stop``; on its
+output ``posterior``, ``alarm``, ``away`` (the database) and ``note``. When its input ends, its
+parent is gone, and it goes too; all that matters is in the database.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sqlalchemy.exc import SQLAlchemyError
+from threadpoolctl import threadpool_limits
+
+from superarm.arrays import Vector
+from superarm.beliefs import DenseGP, Evidence, InducedGP, MatrixMemory
+from superarm.errors import SuperarmError
+from superarm.navigation import RoadNetwork
+from superarm.service.database import Database, now_us
+from superarm.service.learning.comparing import compared
+from superarm.service.learning.shared import SLOTS, SharedPosteriors
+from superarm.service.learning.snapshots import Learned, Snapshots
+from superarm.service.learning.trust import Trust, informed
+from superarm.service.model.fleet import Fleet
+from superarm.service.model.posterior import RoadPosterior
+from superarm.service.model.trip import Reader
+from superarm.service.trips.history import (
+    Cursor,
+    History,
+    NewTrips,
+    ReadTrip,
+    bisected,
+    sound_evidence,
+)
+from superarm.service.trips.quarantine import forget_quarantined, move_aside
+from superarm.service.trips.standings import Standing, set_aside
+
+_DAY_US = 86_400_000_000
+_HOUSEKEEPING_S = 86_400.0
+_AFTER_ERROR_S = 2.0
+_BETWEEN_RESTARTS_S = 5.0
+_MOST_JUMP_S = 3_600.0
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The time of day beside one that only goes forward."""
+
+    day_s: float = field(default_factory=time.time)
+    steady_s: float = field(default_factory=time.monotonic)
+
+    def jump_s(self) -> float:
+        """Return how far the time of day has jumped since."""
+        return (time.time() - self.day_s) - (time.monotonic() - self.steady_s)
+
+
+@dataclass(frozen=True)
+class LearnerSettings:
+    """What the learner is told when it starts, on its standard input.
+
+    Attributes:
+        network: file of the network.
+        database: URL; it may hold a password, and so is on no command line.
+        snapshots: folder.
+        handle: of the shared memory.
+        busy_slot: which slot of it is being read; -1 for none.
+        snapshot_every: trips between snapshots.
+        poll_s: how often to look for trips that others have stored.
+        retain_days: after how many days trips are folded; zero for never.
+    """
+
+    network: str
+    database: str
+    snapshots: str
+    handle: int
+    busy_slot: int
+    snapshot_every: int
+    poll_s: float
+    retain_days: float
+
+
+class Learner:
+    """Keeps a belief up to date and publishes it."""
+
+    def __init__(self, settings: LearnerSettings) -> None:
+        """Open everything."""
+        self._settings = settings
+        self._fleet = Fleet(RoadNetwork.load(settings.network))
+        self._reader = Reader(self._fleet)
+        self._shared = SharedPosteriors(self._fleet.n_arms, self._fleet.n_features, settings.handle)
+        self._database = Database(settings.database)
+        self._history = History(self._database, self._reader)
+        self._writer = ThreadPoolExecutor(1)
+        self._writing: Future[Any] | None = None
+        self._saved_at = -1  # trips learned at the last snapshot
+        self._version = 0
+        self._memory = MatrixMemory()
+        self._free = [slot != settings.busy_slot for slot in range(SLOTS)]
+        self._changed = threading.Condition()
+        self._woken = self._stopping = False
+        self._tidied = -np.inf
+        self._clock = Clock()
+        self._may_restart = -np.inf  # when the history may be read again
+
+    def listen(self) -> None:
+        """Take orders until the input ends."""
+        for line in sys.stdin:
+            order = json.loads(line)
+            with self._changed:
+                match order:
+                    case {"wake": True}:
+                        self._woken = True
+                    case {"free": int(slot)}:
+                        self._free[slot] = True
+                    case {"stop": True}:
+                        self._stopping = True
+                self._changed.notify_all()
+        os._exit(1)  # the parent is gone; nothing here is worth keeping
+
+    def run(self) -> None:
+        """Learn until told to stop."""
+        learned = self._begin()
+        first = True
+        while not self._stopping:
+            began = time.monotonic()
+            try:
+                self._tidy()
+                news = self._history.since(learned.cursor, again=began >= self._may_restart)
+                learned = self._after(learned, news)
+                self._judge(learned, news)
+            except SQLAlchemyError as error:
+                _tell({"away": f"the database cannot be read, trying again: {_short(error)}"})
+                self._wait(_AFTER_ERROR_S)
+                continue
+            took = time.monotonic() - began
+            if news.restart:  # not again at once, whoever changes the past again and again
+                self._may_restart = time.monotonic() + max(_BETWEEN_RESTARTS_S, 4 * took)
+            if first or news.trips or news.restart:
+                self._publish(learned, news)
+                self._save_if_due(learned, at_once=news.restart and news.trips > 0)
+            first = False
+            # as long a rest as the work took: larger batches cost less per trip
+            pause = min(took, 1.0) if news.trips else self._settings.poll_s
+            self._wait(pause, until_woken=not news.trips)
+        self._writer.shutdown(wait=True)  # a snapshot that is being written
+        with contextlib.suppress(SQLAlchemyError):  # what was committed last
+            learned = self._after(learned, self._history.since(learned.cursor))
+        if learned.cursor.epoch >= 0:
+            self._save(learned)
+
+    def _begin(self) -> Learned:
+        """Return what the newest snapshot knows, once the database says whose it is."""
+        while True:
+            try:
+                identity = self._database.identity()
+                break
+            except SQLAlchemyError as error:
+                _tell({"away": f"the database cannot be read, trying again: {_short(error)}"})
+                self._wait(_AFTER_ERROR_S)
+                if self._stopping:
+                    return Learned(self._fleet.prior(), np.zeros(self._n), 0, Cursor())
+        folder = Path(self._settings.snapshots)
+        self._snapshots = Snapshots(folder, self._fleet.fingerprint(), identity)
+        learned, problems = self._snapshots.newest()
+        for problem in problems:
+            _tell({"note": problem})
+        if learned is None:
+            return Learned(self._fleet.prior(), np.zeros(self._n), 0, Cursor())
+        self._saved_at = learned.trips
+        return learned
+
+    @property
+    def _n(self) -> int:
+        return self._fleet.network.n_edges
+
+    def _after(self, learned: Learned, news: NewTrips) -> Learned:
+        """Return what is believed after the news; what cannot be learned is put aside."""
+        belief, visits, trips = learned.belief, learned.visits, learned.trips
+        trust = learned.trust
+        if news.unreadable:
+            _tell({"note": f"{news.unreadable} trips made no sense and were put aside"})
+        if news.restart and learned.cursor.epoch >= 0:
+            _tell({"note": "the history was changed; reading all trips again"})
+            belief, visits, trips = self._fleet.prior(), np.zeros(self._n), 0
+            gone = [name for name, how in news.standings.items() if how.is_aside]
+            trust = trust.without(gone)
+        threads = os.cpu_count() if news.restart else 1
+        with threadpool_limits(threads):
+            if not news.restart:
+                trust = self._compared(belief, visits, trips, trust, news)
+            try:
+                after = self._conditioned(belief, news.evidence)
+                return Learned(after, visits + news.visits, trips + news.trips, news.cursor, trust)
+            except (ArithmeticError, ValueError, np.linalg.LinAlgError, SuperarmError) as error:
+                _tell({"note": f"a batch of {news.trips} trips cannot be learned: {error}"})
+                return self._one_by_one(Learned(belief, visits, trips, news.cursor, trust), news)
+
+    def _conditioned(self, belief: DenseGP | InducedGP, evidence: Evidence) -> DenseGP | InducedGP:
+        if isinstance(belief, DenseGP):
+            after: DenseGP | InducedGP = belief.condition_evidence(evidence, self._memory)
+        else:
+            after = belief.condition_evidence(evidence)
+        if not np.isfinite(after.mean).all():
+            msg = "the posterior means are not finite"
+            raise ArithmeticError(msg)
+        return after
+
+    def _one_by_one(self, learned: Learned, news: NewTrips) -> Learned:
+        """Return what is believed after the trips that can be learned, found by halving."""
+        belief, visits, trips = learned.belief, learned.visits, learned.trips
+
+        def use(some: Sequence[ReadTrip]) -> None:
+            nonlocal belief, visits, trips
+            belief = self._conditioned(belief, sound_evidence(self._reader, some))
+            visits = visits + self._reader.visits(one.trip for one in some)
+            trips += len(some)
+
+        bad = bisected(news.singly, use)
+        if bad:
+            reason = "the learner cannot condition on this trip"
+            count = move_aside(self._database, [one.sequence for one in bad], reason)
+            _tell({"note": f"{count} trips could not be learned and were put aside"})
+        return replace(learned, belief=belief, visits=visits, trips=trips)
+
+    def _compared(
+        self,
+        belief: DenseGP | InducedGP,
+        visits: Vector,
+        trips: int,
+        trust: Trust,
+        news: NewTrips,
+    ) -> Trust:
+        """Return whom to believe after comparing new trips with what was predicted."""
+        posterior = RoadPosterior.of(self._fleet, belief, visits, trips=trips)
+        some = [(one.key_id, one.trip, one.source) for one in news.singly]
+        try:
+            return trust.after(compared(some, posterior, self._reader))
+        except (ArithmeticError, ValueError, np.linalg.LinAlgError, SuperarmError) as error:
+            _tell({"note": f"trips could not be compared with predictions: {error}"})
+            return trust
+
+    def _judge(self, learned: Learned, news: NewTrips) -> None:
+        """Set keys aside that surprise beyond chance; all beliefs begin again without them."""
+        if not news.trips:
+            return
+        suspects = learned.trust.suspects(gains_of(self._fleet, learned.belief, news.standings))
+        known = news.standings
+        found = {
+            name: reason
+            for name, reason in suspects.items()
+            if name in known and not known[name].is_aside
+        }
+        for name in set_aside(self._database, found) if found else ():
+            _tell({"alarm": {"key": name, "reason": found[name]}})
+            self._may_restart = -np.inf
+
+    def _publish(self, learned: Learned, news: NewTrips) -> None:
+        self._version += 1
+        with self._changed:
+            self._changed.wait_for(lambda: any(self._free) or self._stopping)
+            if not any(self._free):
+                return
+            slot = self._free.index(True)
+            self._free[slot] = False
+        std = np.sqrt(learned.belief.variance)
+        self._shared.write(slot, learned.belief, std, learned.visits)
+        lag = (now_us() - news.oldest_us) / 1e6 if news.oldest_us else 0.0
+        trust = learned.trust
+        facts = {
+            "slot": slot,
+            "version": self._version,
+            "trips": learned.trips,
+            "distinct": int((learned.visits > 0).sum()),
+            "lag_s": lag,
+            "mark": learned.cursor.mark,
+            "spread": trust.spread,
+            "spreads": trust.spreads(),
+            "surprises": {name: track.mean for name, track in trust.tracks.items()},
+            "drift": trust.drift(),
+        }
+        _tell({"posterior": facts})
+
+    def _save_if_due(self, learned: Learned, *, at_once: bool) -> None:
+        due = abs(learned.trips - self._saved_at) >= self._settings.snapshot_every
+        if (due or at_once) and (self._writing is None or self._writing.done()):
+            self._saved_at = learned.trips
+            self._writing = self._writer.submit(self._save, learned)
+
+    def _save(self, learned: Learned) -> None:
+        try:
+            self._snapshots.write(learned)
+        except OSError as error:
+            _tell({"note": f"a snapshot could not be written: {error}"})
+
+    def _tidy(self) -> None:
+        """Fold old trips if they are not to be kept; once a day, by a clock that does not jump."""
+        days = self._settings.retain_days
+        if days <= 0 or time.monotonic() - self._tidied < _HOUSEKEEPING_S:
+            return
+        jump = self._clock.jump_s()
+        if abs(jump) > _MOST_JUMP_S:
+            self._clock = Clock()
+            self._tidied = time.monotonic()
+            _tell(
+                {
+                    "note": f"the clock has jumped by {jump:.0f} s; nothing is folded before it "
+                    "has been steady for a day"
+                }
+            )
+            return
+        self._tidied = time.monotonic()
+        before = now_us() - int(days * _DAY_US)
+        forget_quarantined(self._database, before)
+        if count := self._history.fold(before):
+            _tell({"note": f"{count} trips older than the retention were folded"})
+
+    def _wait(self, seconds: float, *, until_woken: bool = False) -> None:
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._stopping or (until_woken and self._woken), timeout=seconds
+            )
+            self._woken = False
+
+
+def _tell(message: dict[str, object]) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def gains_of(
+    fleet: Fleet, belief: DenseGP | InducedGP, standings: Mapping[str, Standing]
+) -> dict[str, float]:
+    """Return the gains of keys over their own deviations, of those that are not vouched for."""
+    n_edges, prior = fleet.network.n_edges, fleet.kernel.variance
+    found = {}
+    for name, how in standings.items():
+        if how.slot is None or how.is_aside or how.vouched_at is not None:
+            continue
+        place = n_edges + how.slot
+        z = informed(float(belief.mean[place]), float(belief.variance[place]), prior)
+        if z is not None:
+            found[name] = z
+    return found
+
+
+def _short(error: SQLAlchemyError) -> str:
+    return str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+
+
+def main() -> None:
+    """Run the learner of the settings given as the first line of the input."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # the parent says when to stop
+    learner = Learner(LearnerSettings(**json.loads(sys.stdin.readline())))
+    threading.Thread(target=learner.listen, daemon=True).start()
+    learner.run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What is believed: roads, vehicles, trips and those who measure them, in one Gaussian."""

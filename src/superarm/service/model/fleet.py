@@ -1,0 +1,218 @@
+r"""Vehicles of all kinds, and those who measure them, that learn together.
+
+What is learned is one function h of the roads, by how much more (or less) an edge dissipates than
+its physics say, as a share: 0.1 is ten per cent more. With :math:`D_c` and :math:`E_c` the
+dissipation and energy that physics expect of vehicle c on some stretch of edges e,
+
+.. math:: \mathrm{measured} = E_c (1 + g_k) + \sum_e D_{c,e} h_e + t\,m + \mathrm{noise} ,
+
+so that a lorry's trip teaches the cars and the other way round. :math:`g_k` is the gain of key k,
+a logger that reads five per cent too much; t is what all of one trip has in common (weather, load,
+the driver's mood), in proportion to :math:`m = \max(|E_c|, D_c / 2)`. Roads and gains are arms of one
+belief, whose rewards are -h and g: whatever is uncertain about a logger is uncertain about the
+roads only it has driven, and a total of many edges says no more about them than one trip can.
+"""
+
+from dataclasses import asdict, dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from superarm.arms import Arms
+from superarm.arrays import Matrix, Rows, Vector
+from superarm.beliefs import DenseGP, InducedGP
+from superarm.beliefs.prior import FinitePrior
+from superarm.beliefs.sums.dense import MOST_ARMS
+from superarm.beliefs.sums.induced import MOST_ENTRIES, N_INDUCING
+from superarm.errors import CapacityError
+from superarm.kernels import Kernel, Matern52
+from superarm.navigation import (
+    EnergyModel,
+    RoadNetwork,
+    Vehicle,
+    deterministic_energy,
+    potential_difference,
+)
+from superarm.navigation.model import PRIOR_SPREAD
+
+CLASSES: dict[str, Vehicle] = {
+    "car": Vehicle(),
+    "van": Vehicle(mass_kg=3500.0, front_area_m2=4.6, drag_coefficient=0.4),
+    "truck": Vehicle(
+        mass_kg=18_000.0, rolling_resistance=0.007, front_area_m2=9.2, drag_coefficient=0.6
+    ),
+}
+"""Vehicle classes by name; the first is the reference."""
+
+MODEL_VERSION = "2"
+"""Changes when the same trips would lead to another belief."""
+
+MOST_NETWORK_EDGES = 100_000
+"""The largest network served."""
+
+KEY_DEVIATION = 0.05
+"""How far loggers are off, as a share: the prior standard deviation of gains."""
+
+VOUCHED_DEVIATION = 0.3
+"""Likewise of a key that an administrator has let in again: its bias is learned, not suspected."""
+
+TRIP_DEVIATION = 0.15
+"""What all of a trip has in common, as a share, before anything is known about that."""
+
+SLOTS = 256
+"""How many keys have a gain that is learned; those that come later count as noise."""
+
+_SLOTS_OF_LARGE = 64
+_REMEMBERED = 256
+_SAMPLE = 512
+
+
+@dataclass(frozen=True, eq=False)
+class Drivetrain:
+    """What one vehicle makes of the network.
+
+    Attributes:
+        cost_wh: dissipation of every edge by physics, never negative, shape (n,).
+        potential_wh: what to add for the energy taken from the battery, shape (n,).
+        noise_wh: standard deviation of one measured edge.
+    """
+
+    vehicle: Vehicle
+    cost_wh: Vector
+    potential_wh: Vector
+    noise_wh: float
+
+    @cached_property
+    def energy_wh(self) -> Vector:
+        """The energy of every edge by physics."""
+        return self.cost_wh + self.potential_wh
+
+
+@dataclass(frozen=True)
+class RoadsAndKeys(Kernel):
+    """Roads by a kernel; gains of keys, with ids from `n_roads` on, independent of all else."""
+
+    roads: Kernel
+    n_roads: int
+    variance: float
+
+    def gram(self, left: Arms, right: Arms) -> Matrix:
+        """Return the covariances of every left with every right arm."""
+        rows, columns = (np.flatnonzero(arms.ids < self.n_roads) for arms in (left, right))
+        total: Matrix = self.variance * (left.ids[:, None] == right.ids)
+        if rows.size and columns.size:
+            total[np.ix_(rows, columns)] = self.roads.gram(left.take(rows), right.take(columns))
+        return total
+
+    def diagonal(self, arms: Arms) -> Vector:
+        """Return the prior variances."""
+        total = np.full(len(arms), self.variance)
+        rows = np.flatnonzero(arms.ids < self.n_roads)
+        total[rows] = self.roads.diagonal(arms.take(rows))
+        return total
+
+
+class Fleet:
+    """All vehicles on one network, and the belief they share."""
+
+    def __init__(self, network: RoadNetwork) -> None:
+        """Prepare the reference vehicle."""
+        self.network = network
+        self.reference = EnergyModel(
+            network, next(iter(CLASSES.values())), "physical", "dissipation"
+        )
+        self._drivetrain = lru_cache(_REMEMBERED)(self._made)
+        step = max(network.n_edges // _SAMPLE, 1)
+        self._sample = np.arange(0, network.n_edges, step)
+        self._usual = self._spread(self.reference.vehicle)
+
+    def drivetrain(self, vehicle: Vehicle) -> Drivetrain:
+        """Return what a vehicle makes of the network; kept for the vehicles last asked for."""
+        return self._drivetrain(tuple(asdict(vehicle).values()))
+
+    def _made(self, values: tuple[float, ...]) -> Drivetrain:
+        vehicle = Vehicle(*values)
+        energy, potential = self.physics(vehicle)
+        return Drivetrain(
+            vehicle, np.maximum(energy - potential, 0.0), potential, self.noise_wh(vehicle)
+        )
+
+    def physics(self, vehicle: Vehicle, edges: Rows | None = None) -> tuple[Vector, Vector]:
+        """Return energy and difference of potential of some edges, or all, in Wh."""
+        return (
+            deterministic_energy(self.network, vehicle, "physical", edges),
+            potential_difference(self.network, vehicle, edges),
+        )
+
+    def noise_wh(self, vehicle: Vehicle) -> float:
+        """Return the standard deviation of one measured edge: as energies, larger for lorries."""
+        share = self._spread(vehicle) / self._usual if self._usual > 0 else 1.0
+        return max(self.reference.noise_std_wh * share, 1e-3)
+
+    def _spread(self, vehicle: Vehicle) -> float:
+        energy, _ = self.physics(vehicle, self._sample)
+        return float(np.sqrt((energy**2).mean()))
+
+    @cached_property
+    def n_slots(self) -> int:
+        """How many keys have a gain of their own."""
+        return SLOTS if self.network.n_edges + SLOTS <= MOST_ARMS else _SLOTS_OF_LARGE
+
+    @property
+    def n_arms(self) -> int:
+        """Roads and gains together."""
+        return self.network.n_edges + self.n_slots
+
+    @property
+    def n_features(self) -> int:
+        """How many arms sum the belief up; zero where the covariance of all of them is held."""
+        size = self.network.n_edges
+        if self.n_arms <= MOST_ARMS:
+            return 0
+        if size > MOST_NETWORK_EDGES:
+            msg = (
+                f"{self.network.name} has {size:,} edges; the service takes up to "
+                f"{MOST_NETWORK_EDGES:,}. Cut a region out, or run one service per region"
+            )
+            raise CapacityError(msg)
+        return min(N_INDUCING, MOST_ENTRIES // self.n_arms)
+
+    @cached_property
+    def arms(self) -> Arms:
+        """All roads, then the gains of all slots."""
+        roads = self.reference.arms
+        empty = np.zeros((self.n_slots, roads.n_features))
+        return Arms(np.arange(self.n_arms), np.concatenate([roads.contexts, empty]))
+
+    @cached_property
+    def kernel(self) -> RoadsAndKeys:
+        """The prior covariance of -h and of gains.
+
+        Gains are counted in units that give them the variance of the least certain road: beliefs
+        that are summed up by few arms take those of greatest variance first.
+        """
+        features = Matern52(self.reference.lengthscale, PRIOR_SPREAD**2 / 2)
+        roads = self.reference.graph_kernel * features + features
+        largest = float(roads.diagonal(self.reference.arms).max())
+        return RoadsAndKeys(roads, self.network.n_edges, 1.01 * largest)
+
+    def gain_unit(self, deviation: float) -> float:
+        """Return the gain that one unit of its arm stands for, if gains deviate so much."""
+        return float(deviation / np.sqrt(self.kernel.variance))
+
+    @cached_property
+    def marginal_prior(self) -> FinitePrior:
+        """Means and variances before the first trip, without any covariance."""
+        return FinitePrior.of_kernel(self.arms, self.kernel, 1.0, None)
+
+    def prior(self) -> DenseGP | InducedGP:
+        """Return the belief before the first trip."""
+        if self.n_features == 0:
+            return DenseGP.from_kernel(self.arms, self.kernel, 1.0, keep_evidence=False)
+        return InducedGP.from_kernel(
+            self.arms, self.kernel, 1.0, n_inducing=self.n_features, keep_evidence=False
+        )
+
+    def fingerprint(self) -> str:
+        """Return what a database must agree with: the network and the model."""
+        return f"{self.network.fingerprint()}-{MODEL_VERSION}"

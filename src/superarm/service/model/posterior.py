@@ -1,0 +1,149 @@
+"""What routers and the gate read: one posterior of all arms, never written while it is read."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from superarm.arrays import Matrix, Rows, Vector
+from superarm.beliefs import DenseGP, InducedGP
+from superarm.beliefs.posterior import PlacedView
+from superarm.beliefs.sums.dense import DensePosterior
+from superarm.beliefs.sums.induced import InducedPosterior
+from superarm.compiling import compiled
+from superarm.service.model.fleet import KEY_DEVIATION, TRIP_DEVIATION, Drivetrain, Fleet
+from superarm.service.model.trip import Source, Spans
+
+
+@dataclass(frozen=True, eq=False)
+class RoadPosterior:
+    """The belief about -h and gains at one moment.
+
+    Attributes:
+        fleet: whose roads.
+        belief: of all arms; roads first.
+        version: counts the posteriors of this process.
+        trips: how many trips it has learned from.
+        std: of all arms, shape (n,).
+        counts: how often each edge was part of a measurement, shape (n_edges,).
+        spread: deviation of what all of one trip has in common, as a share, of a usual key.
+        spreads: likewise of keys that were heard of.
+    """
+
+    fleet: Fleet
+    belief: DenseGP | InducedGP
+    version: int
+    trips: int
+    std: Vector
+    counts: Vector
+    spread: float = TRIP_DEVIATION
+    spreads: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, fleet: Fleet, belief: DenseGP | InducedGP, counts: Vector, *, trips: int
+    ) -> "RoadPosterior":
+        """Return the posterior of a belief."""
+        return cls(fleet, belief, 0, trips, np.sqrt(belief.variance), counts)
+
+    @property
+    def n_edges(self) -> int:
+        """How many roads there are."""
+        return self.fleet.network.n_edges
+
+    def view(self, places: Rows) -> PlacedView:
+        """Return the library's own view of some arms."""
+        if isinstance(self.belief, DenseGP):
+            return DensePosterior(self.belief, places)
+        return InducedPosterior(self.belief, places)
+
+    def cost_wh(self, drivetrain: Drivetrain) -> Vector:
+        """Return the expected dissipation of every edge."""
+        return drivetrain.cost_wh * (1 - self.belief.mean[: self.n_edges])
+
+    def cost_std_wh(self, drivetrain: Drivetrain) -> Vector:
+        """Return its standard deviation."""
+        return drivetrain.cost_wh * self.std[: self.n_edges]
+
+    def energy_wh(self, drivetrain: Drivetrain) -> Vector:
+        """Return the expected energy of every edge."""
+        return self.cost_wh(drivetrain) + drivetrain.potential_wh
+
+    def along(self, edges: Rows, drivetrain: Drivetrain) -> tuple[Vector, Matrix]:
+        """Return means and covariance of what will be *measured* on edges driven in one trip."""
+        physics, view = drivetrain.cost_wh[edges], self.view(edges)
+        cost = physics * (1 - view.mean)
+        mean: Vector = cost + drivetrain.potential_wh[edges]
+        covariance = view.covariance()
+        covariance *= physics
+        covariance *= physics[:, None]
+        covariance.flat[:: edges.size + 1] += drivetrain.noise_wh**2
+        shared = cost if abs(cost.sum()) >= abs(mean.sum()) else mean
+        covariance += self.spread**2 * np.outer(shared, shared)
+        return mean, covariance
+
+    def gain(self, source: Source) -> tuple[float, float]:
+        """Return how far a key's logger is believed to be off, as a share, and how sure that is."""
+        if source.slot < 0:
+            return 0.0, KEY_DEVIATION
+        place, unit = self.n_edges + source.slot, self.fleet.gain_unit(source.deviation)
+        return unit * float(self.belief.mean[place]), unit * float(self.std[place])
+
+    def spans_of(self, spans: Spans, source: Source) -> tuple[Vector, Vector, float]:
+        """Return means and deviations of measured spans, and the deviation of their total.
+
+        Jointly over roads and the key's gain, with noise and what the trip has in common.
+        """
+        mean, energy, magnitude = self.belief.mean, spans.energy_wh, spans.magnitude_wh
+        begin = spans.starts[:-1]
+        unit = self.fleet.gain_unit(source.deviation)
+        shift = np.add.reduceat(spans.weights * mean[spans.places], begin)
+        expected = energy - shift
+        own = spans.noise_variance.copy()
+        places, weights, starts = spans.places, spans.weights, spans.starts
+        spread = source.spread
+        if source.slot >= 0:
+            place = self.n_edges + source.slot
+            expected += unit * energy * mean[place]
+            places = np.insert(places, starts[1:], place)
+            weights = np.insert(weights, starts[1:], -unit * energy)
+            starts = starts + np.arange(starts.size)
+        else:
+            spread = float(np.hypot(spread, source.deviation))
+        each, total = self._variances(places, weights, starts)
+        each += own + (spread * magnitude) ** 2
+        # what the trip has in common adds up over spans
+        whole = max(abs(float(energy.sum())), float(spans.cost_wh.sum()) / 2)
+        total += float(own.sum()) + (spread * whole) ** 2
+        return expected, np.sqrt(np.maximum(each, 0.0)), float(np.sqrt(max(total, 0.0)))
+
+    def _variances(self, places: Rows, weights: Vector, starts: Rows) -> tuple[Vector, float]:
+        """Return the variances of weighted sums of arms, and of their total."""
+        if isinstance(self.belief, DenseGP):
+            return sums_of_blocks(self.belief.matrix, places, weights, starts)
+        belief, begin = self.belief, starts[:-1]
+        features = np.add.reduceat(belief.features[:, places] * weights, begin, axis=1)
+        each = np.einsum("ij,ij->j", features, belief.core_covariance @ features)
+        whole = features.sum(axis=1)
+        amount = np.bincount(places, weights, minlength=1)
+        rest = float((amount**2 * belief.residual[: amount.size]).sum())
+        each = each + np.add.reduceat(weights**2 * belief.residual[places], begin)
+        return each, float(whole @ belief.core_covariance @ whole) + rest
+
+
+@compiled
+def sums_of_blocks(
+    matrix: Matrix, places: Rows, weights: Vector, starts: Rows
+) -> tuple[Vector, float]:
+    """Return w' C w of every stretch of arms, and of all of them, without forming any block."""
+    each, total = np.zeros(starts.size - 1), 0.0
+    for span in range(starts.size - 1):
+        for i in range(starts[span], starts[span + 1]):
+            row, inside, outside = matrix[places[i]], 0.0, 0.0
+            for j in range(starts[span], i):
+                inside += row[places[j]] * weights[j]
+            for j in range(starts[span]):
+                outside += row[places[j]] * weights[j]
+            diagonal = row[places[i]] * weights[i] * weights[i]
+            each[span] += 2 * weights[i] * inside + diagonal
+            total += 2 * weights[i] * (inside + outside) + diagonal
+    return each, total

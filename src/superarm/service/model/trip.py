@@ -1,0 +1,190 @@
+"""A trip as arrays: which edges, which spans of them were measured, what that says of the roads."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from superarm.arrays import Rows, Vector
+from superarm.beliefs import Evidence
+from superarm.navigation import Vehicle
+from superarm.service.model.fleet import KEY_DEVIATION, Fleet
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredTrip:
+    """A trip: edges in driving order and the energy of disjoint spans of them.
+
+    Attributes:
+        vehicle: what drove.
+        edges: positions in the network, shape (k,).
+        first: where in `edges` the spans begin, shape (m,).
+        last: where they end, inclusive, shape (m,).
+        energies_wh: what each took from the battery, shape (m,).
+    """
+
+    vehicle: Vehicle
+    edges: Rows
+    first: Rows
+    last: Rows
+    energies_wh: Vector
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the trip was measured."""
+        return int((self.last - self.first + 1).sum()) == self.edges.size
+
+    @property
+    def measured_wh(self) -> float:
+        """The energy of all that was measured."""
+        return float(self.energies_wh.sum())
+
+    def only(self, spans: Rows) -> "MeasuredTrip":
+        """Return the trip with some of its spans."""
+        return MeasuredTrip(
+            self.vehicle,
+            self.edges,
+            self.first[spans],
+            self.last[spans],
+            self.energies_wh[spans],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """What physics expect of the measured spans of a trip.
+
+    Attributes:
+        places: edges of all spans, one span after the other.
+        starts: where each span begins among them, and their number last, shape (m + 1,).
+        weights: dissipation of each of these edges, which h multiplies, in Wh.
+        energy_wh: of every span, shape (m,).
+        cost_wh: dissipation of every span, shape (m,).
+        noise_variance: of every span, shape (m,).
+    """
+
+    places: Rows
+    starts: Rows
+    weights: Vector
+    energy_wh: Vector
+    cost_wh: Vector
+    noise_variance: Vector
+
+    @property
+    def magnitude_wh(self) -> Vector:
+        """What an error in proportion is in proportion to, shape (m,)."""
+        return np.maximum(np.abs(self.energy_wh), self.cost_wh / 2)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Who measured a trip, and how much its trips have in common.
+
+    Attributes:
+        slot: of the key's gain, or -1 if it has none.
+        deviation: how far its gain may be off.
+        spread: deviation of what all of one trip has in common, as a share.
+    """
+
+    slot: int = -1
+    deviation: float = KEY_DEVIATION
+    spread: float = 0.0
+
+
+class Reader:
+    """Turns trips into what they say about the roads."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        """Remember the vehicles."""
+        self.fleet = fleet
+        self.n_edges = fleet.network.n_edges
+
+    def spans(self, trip: MeasuredTrip) -> Spans:
+        """Return what physics expect; only the edges of the trip are looked at."""
+        places, lengths = covered(trip)
+        energy, potential = self.fleet.physics(trip.vehicle, places)
+        cost = np.maximum(energy - potential, 0.0)
+        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.intp)
+        return Spans(
+            places,
+            starts,
+            cost,
+            np.add.reduceat(cost + potential, starts[:-1]),
+            np.add.reduceat(cost, starts[:-1]),
+            np.asarray(lengths * self.fleet.noise_wh(trip.vehicle) ** 2, dtype=np.float64),
+        )
+
+    def evidence(self, trips: Sequence[tuple[MeasuredTrip, Source]]) -> Evidence:
+        """Return what trips say about roads and gains."""
+        columns = [self.n_edges + source.slot if source.slot >= 0 else -1 for _, source in trips]
+        units = [self.fleet.gain_unit(source.deviation) for _, source in trips]
+        return self._evidence(trips, columns, units, self.fleet.n_arms)
+
+    def evidence_of_one(self, trips: Sequence[tuple[MeasuredTrip, Source]]) -> Evidence:
+        """Return what trips of one key say about roads and its gain, which comes last, as it is."""
+        count = len(trips)
+        return self._evidence(trips, [self.n_edges] * count, [1.0] * count, self.n_edges + 1)
+
+    def placed(self, evidence: Evidence, source: Source) -> Evidence:
+        """Return the evidence of one key among all arms."""
+        roads = np.arange(self.n_edges)
+        unit = self.fleet.gain_unit(source.deviation) if source.slot >= 0 else 0.0
+        place = self.n_edges + max(source.slot, 0)
+        return evidence.moved(
+            self.fleet.n_arms, np.append(roads, place), np.append(np.ones(self.n_edges), unit)
+        )
+
+    def _evidence(
+        self,
+        trips: Sequence[tuple[MeasuredTrip, Source]],
+        columns: Sequence[int],
+        units: Sequence[float],
+        n_arms: int,
+    ) -> Evidence:
+        if not trips:
+            return Evidence.nothing(n_arms)
+        places, weights, sizes, values, noise, shares = [], [], [], [], [], []
+        for (trip, source), column, unit in zip(trips, columns, units, strict=True):
+            spans = self.spans(trip)
+            arms, amounts, lengths = spans.places, spans.weights, np.diff(spans.starts)
+            spread = source.spread
+            if column >= 0:  # each span also has its share of the gain
+                ends = spans.starts[1:]
+                arms = np.insert(arms, ends, column)
+                amounts = np.insert(amounts, ends, -unit * spans.energy_wh)
+                lengths = lengths + 1
+            else:
+                spread = float(np.hypot(spread, source.deviation))
+            places.append(arms)
+            weights.append(amounts)
+            sizes.append(lengths)
+            values.append(spans.energy_wh - trip.energies_wh)
+            noise.append(spans.noise_variance)
+            shares.append(spread * spans.magnitude_wh)
+        counts = [value.size for value in values]
+        total = sum(counts)
+        starts = np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.intp)
+        shape = (total, n_arms)
+        rows = csr_array((np.concatenate(weights), np.concatenate(places), starts), shape=shape)
+        owners = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
+        common = csr_array(
+            (np.concatenate(shares), np.arange(total), owners), shape=(len(trips), total)
+        )
+        return Evidence.of_functionals(rows, np.concatenate(values), np.concatenate(noise), common)
+
+    def visits(self, trips: Iterable[MeasuredTrip]) -> Vector:
+        """Return how often each edge was part of a measurement, shape (n,)."""
+        places = [covered(trip)[0] for trip in trips]
+        flat = np.concatenate(places) if places else np.empty(0, dtype=np.intp)
+        return np.bincount(flat, minlength=self.n_edges).astype(np.float64)
+
+
+def covered(trip: MeasuredTrip) -> tuple[Rows, Rows]:
+    """Return the edges of all spans, one span after the other, and the size of each."""
+    lengths = trip.last - trip.first + 1
+    if trip.is_whole and (trip.first[1:] > trip.last[:-1]).all():
+        return trip.edges, lengths
+    begin = np.cumsum(lengths) - lengths
+    places = np.repeat(trip.first - begin, lengths) + np.arange(int(lengths.sum()))
+    return trip.edges[places], lengths

@@ -1,0 +1,140 @@
+"""Routes and maps as JSON; units are in the names."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, model_validator
+
+from superarm.service.model.vehicle import Given, VehicleIn
+from superarm.service.routes.router import Mode
+
+MOST_CLOSED = 5_000
+
+EdgeId = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class Coordinates(Given):
+    """A point on the globe; the closest edge is taken."""
+
+    longitude: Annotated[float, Field(ge=-180, le=180)]
+    latitude: Annotated[float, Field(ge=-90, le=90)]
+    heading_deg: Annotated[float, Field(ge=0, le=360)] | None = Field(
+        default=None, description="Driving direction, clockwise from north."
+    )
+    within_m: Annotated[float, Field(gt=0, le=5_000)] = Field(
+        default=150.0, description="How far the closest edge may be."
+    )
+
+
+PlaceOnRoad = Annotated[EdgeId | Coordinates, Field(description="An edge id, or coordinates.")]
+
+
+class BatteryIn(Given):
+    """The battery at the start of the route."""
+
+    charge_wh: Annotated[float, Field(ge=0, le=1e7)]
+    capacity_wh: Annotated[float, Field(gt=0, le=1e7)]
+    reserve_wh: Annotated[float, Field(ge=0, le=1e7)] = 0.0
+
+    @model_validator(mode="after")
+    def _fits(self) -> "BatteryIn":
+        if self.charge_wh > self.capacity_wh or self.reserve_wh > self.capacity_wh:
+            msg = "charge_wh and reserve_wh must not exceed capacity_wh"
+            raise ValueError(msg)
+        return self
+
+
+class RouteRequest(Given):
+    """Ask for a route."""
+
+    start: PlaceOnRoad
+    goal: PlaceOnRoad
+    vehicle: VehicleIn = "car"
+    battery: BatteryIn | None = None
+    closed_edges: Annotated[list[EdgeId], Field(max_length=MOST_CLOSED)] = Field(default=[])
+    mode: Mode = Field(
+        default="explore",
+        description="explore: Thompson sampling; optimistic: BayesUCB; best: least energy.",
+    )
+    alternatives: Annotated[int, Field(ge=0, le=3)] = 0
+    max_extra_energy: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.1, description="Share of the best route's energy that exploring may cost."
+    )
+
+
+class Line(BaseModel):
+    """A GeoJSON line."""
+
+    type: Literal["LineString"]
+    coordinates: list[list[float]]
+
+
+class Road(BaseModel):
+    """An edge as a GeoJSON feature; its id is its position."""
+
+    type: Literal["Feature"]
+    id: int
+    geometry: Line
+    properties: dict[str, Any]
+
+
+class RoadCollection(BaseModel):
+    """The roads as GeoJSON."""
+
+    type: Literal["FeatureCollection"]
+    name: str
+    features: list[Road]
+
+
+class Profile(BaseModel):
+    """Along the route, at the end of every edge."""
+
+    distance_m: list[float]
+    height_m: list[float]
+    energy_wh: list[float]
+    energy_std_wh: list[float]
+
+
+class RouteBody(BaseModel):
+    """One way to go."""
+
+    edges: list[str]
+    geometry: Line
+    length_m: float
+    energy_wh: float = Field(description="Expected energy taken from the battery.")
+    energy_std_wh: float = Field(description="Of the whole route, jointly, with noise.")
+    energy_low_wh: float = Field(description="Lower end of the 90 % predictive interval.")
+    energy_high_wh: float
+    arrival_probability: float | None = Field(
+        description="That the charge stays above the reserve at the end of every edge."
+    )
+    profile: Profile
+
+
+class Alternative(RouteBody):
+    """Another way to go; it can be driven and reported like the first."""
+
+    route_id: str
+
+
+class RouteAnswer(RouteBody):
+    """The route to drive, and others."""
+
+    route_id: str = Field(description="Signed; holds the route. Report the trip with it.")
+    mode: Mode
+    exploration_wh: float = Field(description="Expected energy above the best route's.")
+    fallback: str | None = Field(description="Why the best route is returned instead, if it is.")
+    start_distance_m: float | None = Field(description="From the given point to the start edge.")
+    goal_distance_m: float | None
+    alternatives: list[Alternative]
+    trips_learned: int
+
+
+class BeliefAnswer(BaseModel):
+    """What is believed of the energy of edges, as columns."""
+
+    vehicle: str
+    trips_learned: int
+    edge: list[int] = Field(description="Positions, the ids of features in /v1/network.")
+    energy_wh: list[float]
+    energy_std_wh: list[float]
+    count: list[int] = Field(description="How many measurements the edge was part of.")

@@ -1,0 +1,136 @@
+"""Route ids that carry their route: signed, so that nothing needs to be stored to believe them.
+
+A token holds the edges (the first one, then which turn was taken: four bits each where four are
+enough), the vehicle, what was predicted and who asked, and ends in a signature by a secret of the
+database that all workers share.
+"""
+
+import base64
+import hashlib
+import hmac
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+
+from superarm.arrays import Rows
+from superarm.navigation import RoadNetwork, Vehicle
+from superarm.service.model.vehicle import packed_vehicle, unpacked_vehicle
+
+MOST_CHARACTERS = 8_000
+_SIGNATURE = 16
+_HEAD = struct.Struct("<BdddQiH")
+_FORMAT = 1
+_LARGE = 15  # in four bits: the next sixteen say which turn
+
+
+class UnknownRouteError(Exception):
+    """A route id that was not issued here; the message says what to do."""
+
+
+@dataclass(frozen=True, eq=False)
+class IssuedRoute:
+    """A route and what was said of it.
+
+    Attributes:
+        edges: positions, in driving order.
+        vehicle: what it was for.
+        mean_wh: expected energy.
+        std_wh: its standard deviation.
+        best_wh: expected of the best route.
+        issued_us: when, in microseconds since 1970.
+    """
+
+    edges: Rows
+    vehicle: Vehicle
+    mean_wh: float
+    std_wh: float
+    best_wh: float
+    issued_us: int
+
+
+class RouteTokens:
+    """Writes and reads route ids of one network and database."""
+
+    def __init__(self, network: RoadNetwork, secret: bytes) -> None:
+        """Sort the turns by the edge they leave."""
+        self._secret = secret
+        order = np.lexsort((network.turns[:, 1], network.turns[:, 0]))
+        self._heads = np.ascontiguousarray(network.turns[order, 1])
+        counts = np.bincount(network.turns[:, 0], minlength=network.n_edges)
+        self._starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
+        self._n_edges = network.n_edges
+
+    def written(self, route: IssuedRoute) -> str:
+        """Return the id of a route."""
+        vehicle = packed_vehicle(route.vehicle).encode()
+        head = _HEAD.pack(
+            _FORMAT,
+            route.mean_wh,
+            route.std_wh,
+            route.best_wh,
+            route.issued_us,
+            int(route.edges[0]),
+            route.edges.size,
+        )
+        body = head + bytes([len(vehicle)]) + vehicle + self._turns(route.edges)
+        return base64.urlsafe_b64encode(body + self._signed(body)).rstrip(b"=").decode()
+
+    def read(self, token: str) -> IssuedRoute:
+        """Return the route of an id, or say that it is none of ours."""
+        try:
+            data = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        except ValueError as error:
+            raise _unknown() from error
+        body, signature = data[:-_SIGNATURE], data[-_SIGNATURE:]
+        if not hmac.compare_digest(signature, self._signed(body)):
+            raise _unknown()
+        # what follows was written here
+        kind, mean, std, best, issued, first, count = _HEAD.unpack_from(body)
+        if kind != _FORMAT:
+            raise _unknown()
+        place = _HEAD.size
+        size = body[place]
+        vehicle = body[place + 1 : place + 1 + size].decode()
+        edges = self._edges(first, count, body[place + 1 + size :])
+        return IssuedRoute(edges, unpacked_vehicle(vehicle), mean, std, best, issued)
+
+    def short(self, token: str) -> str:
+        """Return what to keep of an id."""
+        return hashlib.sha256(token.encode()).hexdigest()[:32]
+
+    def _signed(self, body: bytes) -> bytes:
+        return hmac.digest(self._secret, body, "sha256")[:_SIGNATURE]
+
+    def _turns(self, edges: Rows) -> bytes:
+        digits: list[int] = []
+        for at, to in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+            begin, end = self._starts[at], self._starts[at + 1]
+            turn = int(np.searchsorted(self._heads[begin:end], to))
+            if turn < _LARGE:
+                digits.append(turn)
+            else:
+                digits += [_LARGE, turn >> 12 & 15, turn >> 8 & 15, turn >> 4 & 15, turn & 15]
+        digits += [0] * (len(digits) % 2)
+        return bytes(high << 4 | low for high, low in zip(digits[::2], digits[1::2], strict=True))
+
+    def _edges(self, first: int, count: int, packed: bytes) -> Rows:
+        digits = [digit for byte in packed for digit in (byte >> 4, byte & 15)]
+        edges, place = [first], 0
+        while len(edges) < count:
+            turn = digits[place]
+            place += 1
+            if turn == _LARGE:
+                turn = 0
+                for digit in digits[place : place + 4]:
+                    turn = turn << 4 | digit
+                place += 4
+            edges.append(int(self._heads[self._starts[edges[-1]] + turn]))
+        return np.array(edges, dtype=np.intp)
+
+
+def _unknown() -> UnknownRouteError:
+    return UnknownRouteError(
+        "this route_id was not issued by this service, or was cut short; send it as it was "
+        "answered, or report the trip with its edges instead"
+    )

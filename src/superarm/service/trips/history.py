@@ -1,0 +1,292 @@
+"""Reading trips, each once, in the order in which they became certain."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, delete, insert, select, update
+
+from superarm.arrays import Vector
+from superarm.beliefs import Evidence
+from superarm.errors import SuperarmError
+from superarm.service.database import (
+    Database,
+    bump_epoch,
+    epoch_of,
+    horizon,
+    lock_epoch,
+    mark_of_trips,
+)
+from superarm.service.model.trip import MeasuredTrip, Reader, Source
+from superarm.service.tables import folded, folded_ids, trips
+from superarm.service.trips.folding import FoldedTrips
+from superarm.service.trips.packing import trip_digest, unpacked
+from superarm.service.trips.quarantine import move_aside
+from superarm.service.trips.standings import Standing, all_standings
+
+_AT_ONCE = 2_000
+_FOLDED_AT_ONCE = 2_000
+_MOST_KEPT = 4_000  # trips kept one by one until they are learned
+_UNREADABLE = "the learner cannot make sense of this trip"
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """How far a belief has read.
+
+    Attributes:
+        epoch: of the history; in another one everything is read again.
+        mark: all trips whose transaction (in SQLite: whose sequence number) lies below are read.
+        sequence: of one trip that was read, and
+        digest: the checksum of its content, to notice a database that is not the same any more.
+    """
+
+    epoch: int = -1
+    mark: int = 0
+    sequence: int = 0
+    digest: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class ReadTrip:
+    """One trip that was read."""
+
+    sequence: int
+    key_id: str
+    trip: MeasuredTrip
+    source: Source
+
+
+@dataclass(frozen=True, eq=False)
+class NewTrips:
+    """What has been read: the sums of some trips, and how far that goes.
+
+    Attributes:
+        restart: whether this is everything from the beginning, not only what is new.
+        singly: the trips one by one, as far as they are few; their sums are in `evidence`.
+        standings: how keys stand.
+        oldest_us: when the oldest new trip was received; zero if there is none, or all are read.
+        unreadable: trips that were put aside instead.
+    """
+
+    cursor: Cursor
+    restart: bool
+    evidence: Evidence
+    visits: Vector
+    trips: int
+    singly: tuple[ReadTrip, ...]
+    standings: Mapping[str, Standing]
+    oldest_us: int
+    unreadable: int = 0
+
+
+class History:
+    """The trips of a database, for one reader."""
+
+    def __init__(self, database: Database, reader: Reader) -> None:
+        """Remember what to read."""
+        self._database = database
+        self._reader = reader
+
+    def since(self, cursor: Cursor, *, again: bool = True) -> NewTrips:
+        """Return what is new since the cursor, or everything if the history was changed.
+
+        Args:
+            cursor: how far the reader has come.
+            again: whether to begin again if the history was changed; else only what is new is
+                returned, and the cursor keeps the epoch it has.
+        """
+        bad: list[int] = []
+        with self._database.reading() as connection:
+            epoch, end = epoch_of(connection), horizon(connection)
+            how = all_standings(connection)
+            # a backup may have been restored: then the past is not what was learned
+            same = end >= cursor.mark and _still_there(connection, cursor)
+            changed = epoch != cursor.epoch or not same
+            restart = changed and (again or cursor.epoch < 0)
+            begin = 0 if restart else min(cursor.mark, end)
+            total = self._folded(connection, how) if restart else self._nothing()
+            oldest, last = 0, (0, "") if restart else (cursor.sequence, cursor.digest)
+            singly: list[ReadTrip] = []
+            for rows in self._batches(connection, begin, end):
+                oldest = oldest or (0 if restart else rows[0].received_at)
+                last = (rows[-1].sequence, rows[-1].content_sha256)
+                read = self._read(rows, how, bad)
+                sums = self._summed(read, bad)
+                total += sums
+                if len(singly) + len(read) <= _MOST_KEPT:
+                    singly += [one for one in read if one.sequence not in bad]
+        for sequence in bad:
+            move_aside(self._database, [sequence], _UNREADABLE)
+        if last[0] in bad:  # the trip to be remembered by is gone
+            last = (0, "")
+        position = Cursor(epoch if restart or not changed else cursor.epoch, end, *last)
+        kept = tuple(singly) if len(singly) == total.trips else ()
+        return NewTrips(
+            position,
+            restart,
+            total.evidence,
+            total.visits,
+            total.trips,
+            kept,
+            how,
+            oldest,
+            len(bad),
+        )
+
+    def _nothing(self) -> FoldedTrips:
+        return FoldedTrips.nothing(self._reader.n_edges, self._reader.fleet.n_arms)
+
+    def _folded(self, connection: Connection, how: Mapping[str, Standing]) -> FoldedTrips:
+        """Return what was folded, but of keys that are set aside."""
+        total = self._nothing()
+        for row in connection.execute(select(folded)):
+            standing = how.get(row.key_id, Standing(row.key_id))
+            if not standing.is_aside:
+                sums = FoldedTrips.unpack(row.sums)
+                placed = self._reader.placed(sums.evidence, standing.source(0.0))
+                total += FoldedTrips(placed, sums.visits, sums.trips)
+        return total
+
+    def _read(
+        self, rows: Sequence[Any], how: Mapping[str, Standing], bad: list[int]
+    ) -> list[ReadTrip]:
+        """Return trips of keys that are not set aside; note what is no trip."""
+        read = []
+        for row in rows:
+            standing = how.get(row.key_id, Standing(row.key_id))
+            if standing.is_aside:
+                continue
+            try:
+                trip = unpacked(
+                    row.vehicle, row.edges, row.spans, row.energies_wh, self._reader.n_edges
+                )
+                spread = float(row.spread)
+                source = standing.source(spread if 0 <= spread <= 10 else np.nan)  # noqa: PLR2004
+            except (ValueError, TypeError, OverflowError):
+                bad.append(row.sequence)
+            else:
+                read.append(ReadTrip(row.sequence, row.key_id, trip, source))
+        return read
+
+    def _summed(self, read: Sequence[ReadTrip], bad: list[int]) -> FoldedTrips:
+        """Return the sums of trips; those that spoil them are found by halving, and noted."""
+        total = self._nothing()
+
+        def add(some: Sequence[ReadTrip]) -> None:
+            nonlocal total
+            total += FoldedTrips(
+                sound_evidence(self._reader, some),
+                self._reader.visits(one.trip for one in some),
+                len(some),
+            )
+
+        bad += [one.sequence for one in bisected(read, add)]
+        return total
+
+    @staticmethod
+    def _batches(connection: Connection, begin: int, end: int) -> Iterator[Sequence[Any]]:
+        mark = mark_of_trips(connection.dialect.name)
+        columns = (trips.c.vehicle, trips.c.edges, trips.c.spans, trips.c.energies_wh)
+        more = (trips.c.key_id, trips.c.spread, trips.c.received_at, trips.c.sequence)
+        query = (
+            select(*columns, *more, trips.c.content_sha256)
+            .where((mark >= begin) & (mark < end))
+            .order_by(trips.c.sequence)
+            .execution_options(yield_per=_AT_ONCE)
+        )
+        yield from connection.execute(query).partitions()
+
+    def fold(self, before_us: int) -> int:
+        """Sum up the trips received before some time and delete them; return how many.
+
+        What is believed does not change, and trip ids are kept as hashes, so that a trip sent again
+        is known. Workers read the history anew, since they may not have learned all of these.
+        """
+        count = 0
+        while some := self._fold_some(before_us):
+            count += some
+        return count
+
+    def _fold_some(self, before_us: int) -> int:
+        with self._database.engine.begin() as connection:
+            lock_epoch(connection)  # before looking, so that no purge comes between
+            rows = connection.execute(
+                select(trips)
+                .where(trips.c.received_at < before_us)
+                .order_by(trips.c.sequence)
+                .limit(_FOLDED_AT_ONCE)
+            ).all()
+            if not rows:
+                return 0
+            bump_epoch(connection)
+            for key_id in {row.key_id for row in rows}:
+                self._fold_key(connection, key_id, [row for row in rows if row.key_id == key_id])
+            numbers = [row.sequence for row in rows]
+            for begin in range(0, len(numbers), 500):
+                some = numbers[begin : begin + 500]
+                connection.execute(delete(trips).where(trips.c.sequence.in_(some)))
+        return len(rows)
+
+    def _fold_key(self, connection: Connection, key_id: str, rows: Sequence[Any]) -> None:
+        bad: list[int] = []
+        read = self._read(rows, {}, bad)
+        more = FoldedTrips(
+            self._reader.evidence_of_one([(one.trip, one.source) for one in read]),
+            self._reader.visits(one.trip for one in read),
+            len(read),
+        )
+        mine = folded.c.key_id == key_id
+        before = connection.execute(select(folded.c.sums).where(mine)).scalar()
+        if before is None:
+            connection.execute(insert(folded), {"key_id": key_id, "sums": more.pack()})
+        else:
+            sums = (FoldedTrips.unpack(before) + more).pack()
+            connection.execute(update(folded).where(mine).values(sums=sums))
+        connection.execute(
+            insert(folded_ids),
+            [
+                {
+                    "trip_sha256": trip_digest(row.owner, row.trip_id),
+                    "key_id": key_id,
+                    "content_sha256": row.content_sha256,
+                }
+                for row in rows
+            ],
+        )
+
+
+def sound_evidence(reader: Reader, some: Sequence[ReadTrip]) -> Evidence:
+    """Return what trips say, or raise if that is not finite."""
+    with np.errstate(all="ignore"):
+        found = reader.evidence([(one.trip, one.source) for one in some])
+    if not (np.isfinite(found.precision.data).all() and np.isfinite(found.weighted).all()):
+        msg = "the evidence of these trips is not finite"
+        raise ValueError(msg)
+    return found
+
+
+def bisected(some: Sequence[ReadTrip], use: Callable[[Sequence[ReadTrip]], None]) -> list[ReadTrip]:
+    """Use all trips but those that cannot be used; return these.
+
+    `use` raises if any of the trips it is given cannot be used, and has done nothing then.
+    """
+    if not some:
+        return []
+    try:
+        use(some)
+    except (ArithmeticError, ValueError, IndexError, np.linalg.LinAlgError, SuperarmError):
+        if len(some) == 1:
+            return list(some)
+        middle = len(some) // 2
+        return bisected(some[:middle], use) + bisected(some[middle:], use)
+    return []
+
+
+def _still_there(connection: Connection, cursor: Cursor) -> bool:
+    """Say whether the trip a cursor remembers is in the database, as it was."""
+    if not cursor.sequence:
+        return True
+    row = select(trips.c.content_sha256).where(trips.c.sequence == cursor.sequence)
+    return bool(connection.execute(row).scalar() == cursor.digest)

@@ -1,0 +1,194 @@
+"""From a report to what is stored: names to edges, edges to a path, energies to a verdict.
+
+Nothing here touches the database, so that it can be done beside everything else; who asks, and
+whether the trip is known already, is for `superarm.service.trips.store`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from superarm.arrays import Rows
+from superarm.navigation import RoadNetwork
+from superarm.service.model.fleet import CLASSES
+from superarm.service.model.posterior import RoadPosterior
+from superarm.service.model.trip import MeasuredTrip, Reader
+from superarm.service.model.vehicle import class_of, vehicle_of
+from superarm.service.routes.router import INTERVAL
+from superarm.service.routes.tokens import IssuedRoute, RouteTokens, UnknownRouteError
+from superarm.service.trips.packing import UnusableTripError, content_digest, packed, spans_of
+from superarm.service.trips.plausibility import Verdict, judged
+from superarm.service.trips.schemas import TripIn, printable
+from superarm.service.trips.standings import Standing
+
+_MOST_SUGGESTIONS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """A report that was looked at.
+
+    Attributes:
+        key_id: who sent it.
+        owner: whose trip ids these are: keys of one name share them.
+        trip: what was sent.
+        digest: a checksum of it.
+        row: columns to store.
+        implausible: why it is not believed, if so.
+        z: how many deviations its energy is off.
+        left_out: measurements that are not believed, by position.
+        problem: why it cannot be used at all, if so.
+    """
+
+    key_id: str
+    owner: str
+    trip: TripIn
+    digest: str
+    row: Mapping[str, object]
+    implausible: str | None = None
+    z: float = 0.0
+    left_out: tuple[int, ...] = ()
+    problem: str | None = None
+
+
+class Intake:
+    """Looks at reports, given what is believed now."""
+
+    def __init__(self, network: RoadNetwork, reader: Reader, tokens: RouteTokens) -> None:
+        """Index the legal turns."""
+        self.network = network
+        self.reader = reader
+        self._tokens = tokens
+        turns = network.turns.astype(np.int64)
+        self._turns = np.unique(turns[:, 0] * network.n_edges + turns[:, 1])
+
+    def checked(  # noqa: PLR0913, PLR0917 - a report, who sent it, and what is believed
+        self,
+        trips: Sequence[TripIn],
+        key_id: str,
+        owner: str,
+        standing: Standing,
+        posterior: RoadPosterior,
+        widened: float = 1.0,
+    ) -> list[Checked]:
+        """Look at the trips of one request.
+
+        Args:
+            trips: what was sent.
+            key_id: by whom.
+            owner: the name of the key.
+            standing: of the key.
+            posterior: what is believed now.
+            widened: multiplies the deviations of the gate.
+        """
+        found, suggestions = [], _MOST_SUGGESTIONS
+        for trip in trips:
+            digest = content_digest(trip)
+            try:
+                found.append(self._one(trip, digest, key_id, owner, standing, posterior, widened))
+            except _UnknownEdgeError as unknown:
+                problem = unknown.shown(self.network if suggestions > 0 else None)
+                suggestions -= 1
+                found.append(Checked(key_id, owner, trip, digest, {}, problem=problem))
+            except (UnusableTripError, UnknownRouteError) as error:
+                found.append(Checked(key_id, owner, trip, digest, {}, problem=str(error)))
+        return found
+
+    def _one(  # noqa: PLR0913, PLR0917 - as above
+        self,
+        trip: TripIn,
+        digest: str,
+        key_id: str,
+        owner: str,
+        standing: Standing,
+        posterior: RoadPosterior,
+        widened: float,
+    ) -> Checked:
+        measured, route = self.measured(trip)
+        spread = posterior.spreads.get(key_id, posterior.spread)
+        verdict = judged(measured, standing.source(spread), posterior, self.reader, widened)
+        return Checked(
+            key_id,
+            owner,
+            trip,
+            digest,
+            self._row(verdict, route, trip, spread),
+            verdict.reason,
+            verdict.z,
+            tuple(verdict.left_out.tolist()),
+        )
+
+    def measured(self, trip: TripIn) -> tuple[MeasuredTrip, IssuedRoute | None]:
+        """Return a trip as arrays, and the route it was driven on, if it says so."""
+        route = None if trip.route_id is None else self._tokens.read(trip.route_id)
+        edges = self._edges(trip) if route is None else route.edges
+        if trip.vehicle is not None:
+            vehicle = vehicle_of(trip.vehicle)
+        else:
+            vehicle = CLASSES["car"] if route is None else route.vehicle
+        return MeasuredTrip(vehicle, edges, *spans_of(trip, edges.size)), route
+
+    def _edges(self, trip: TripIn) -> Rows:
+        """Return the edges of a trip, which must be a path but where it says otherwise."""
+        names = trip.edges or []
+        found = self.network.positions(names)
+        if None in found:
+            raise _UnknownEdgeError(names[found.index(None)])
+        edges = np.array(found, dtype=np.intp)
+        outside = [gap for gap in trip.gaps if gap >= edges.size - 1]
+        if outside:
+            msg = f"gaps must be positions before the last edge, 0 to {edges.size - 2}"
+            raise UnusableTripError(msg)
+        steps = edges[:-1].astype(np.int64) * self.network.n_edges + edges[1:]
+        place = np.minimum(np.searchsorted(self._turns, steps), self._turns.size - 1)
+        broken = self._turns[place] != steps if self._turns.size else np.ones(steps.size, bool)
+        broken[trip.gaps] = False
+        if broken.any():
+            at = int(np.argmax(broken))
+            msg = (
+                f"no turn leads from edges[{at}] ({printable(names[at])!r}) to edges[{at + 1}] "
+                f"({printable(names[at + 1])!r}); list the edges in driving order, and name "
+                f"positions after which the log is interrupted in gaps"
+            )
+            raise UnusableTripError(msg)
+        return edges
+
+    def _row(
+        self, verdict: Verdict, route: IssuedRoute | None, trip: TripIn, spread: float
+    ) -> dict[str, Any]:
+        kept = verdict.trip
+        off = abs(kept.measured_wh - verdict.expected_wh)
+        row = packed(kept) | {
+            "trip_id": trip.trip_id,
+            "route_id": None if trip.route_id is None else self._tokens.short(trip.route_id),
+            "vehicle_class": class_of(kept.vehicle),
+            "spread": spread,
+            "measured_wh": kept.measured_wh,
+            "predicted_wh": verdict.expected_wh,
+            "predicted_std_wh": verdict.std_wh,
+            "inside": bool(off <= INTERVAL * verdict.std_wh),
+            "best_wh": None,
+            "left_out": None,
+        }
+        if route is not None and route.vehicle == kept.vehicle and kept.is_whole:
+            row["best_wh"] = route.best_wh
+        return row
+
+
+class _UnknownEdgeError(Exception):
+    """An id that no edge has."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+    def shown(self, network: RoadNetwork | None) -> str:
+        if network is None:
+            return f"there is no edge {printable(self.name)!r}"
+        try:
+            network.position(self.name)
+        except ValueError as error:
+            return str(error).encode("ascii", "backslashreplace").decode()
+        return f"there is no edge {printable(self.name)!r}"  # pragma: no cover - looked up before

@@ -1,0 +1,218 @@
+"""Trips as JSON; units are in the names."""
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+
+from superarm.service.model.vehicle import Given, VehicleIn
+from superarm.service.routes.schemas import EdgeId
+from superarm.service.routes.tokens import MOST_CHARACTERS
+
+MOST_TRIP_EDGES = 5_000
+MOST_TRIPS = 1_000
+MOST_AHEAD = timedelta(days=366)
+"""Clocks differ, and may be set wrongly, here or there; beyond this it is no clock."""
+
+_SHOWN = 100
+_RFC_3339 = re.compile(
+    r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII
+)
+_Energy = Annotated[float, Field(ge=-1e8, le=1e8, description="Wh; negative if regenerated.")]
+
+
+def _text_of_time(value: object) -> object:
+    if isinstance(value, datetime) or (isinstance(value, str) and _RFC_3339.fullmatch(value)):
+        return value
+    msg = "give a time as RFC 3339 with an offset, like 2026-03-01T08:15:00+01:00"
+    raise ValueError(msg)
+
+
+def _in_utc(time: datetime) -> datetime:
+    try:
+        moment = time.astimezone(UTC)
+    except OverflowError as error:
+        msg = "the time lies outside the years 1 to 9999 in UTC"
+        raise ValueError(msg) from error
+    if moment > datetime.now(UTC) + MOST_AHEAD:
+        msg = "the time lies more than a year in the future"
+        raise ValueError(msg)
+    return moment
+
+
+Time = Annotated[AwareDatetime, BeforeValidator(_text_of_time), AfterValidator(_in_utc)]
+"""RFC 3339 with an offset; kept in UTC."""
+
+
+class Span(Given):
+    """Energy of consecutive edges, by their positions in the trip's list of edges."""
+
+    first: Annotated[int, Field(ge=0, lt=MOST_TRIP_EDGES)]
+    last: Annotated[int, Field(ge=0, lt=MOST_TRIP_EDGES)]
+    energy_wh: _Energy
+
+
+class TripIn(Given):
+    """Report a trip: its edges (or a route id) and the energy of edges, spans, or the whole."""
+
+    trip_id: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\x21-\x7e]+$")]
+    route_id: (
+        Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS, pattern=r"^[0-9A-Za-z_-]+$")]
+        | None
+    ) = None
+    edges: Annotated[list[EdgeId], Field(min_length=1, max_length=MOST_TRIP_EDGES)] | None = None
+    gaps: Annotated[
+        list[Annotated[int, Field(ge=0, lt=MOST_TRIP_EDGES)]], Field(max_length=MOST_TRIP_EDGES)
+    ] = Field(
+        default=[],
+        description="Positions in edges after which the trip is interrupted: no turn leads on.",
+    )
+    vehicle: VehicleIn | None = Field(
+        default=None, description="Left out: that of the route, else a car."
+    )
+    driven_at: Time = Field(description="RFC 3339 with offset.")
+    edge_energy_wh: Annotated[list[_Energy | None], Field(max_length=MOST_TRIP_EDGES)] | None = (
+        Field(default=None, description="One per edge; null where none was measured.")
+    )
+    spans: Annotated[list[Span], Field(min_length=1, max_length=MOST_TRIP_EDGES)] | None = None
+    total_energy_wh: _Energy | None = None
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> "TripIn":
+        if (self.route_id is None) == (self.edges is None):
+            msg = "give either route_id or edges"
+            raise ValueError(msg)
+        if self.route_id is not None and self.gaps:
+            msg = "a route has no gaps; give the edges that were driven"
+            raise ValueError(msg)
+        measured = (self.edge_energy_wh, self.spans, self.total_energy_wh)
+        if sum(value is not None for value in measured) != 1:
+            msg = "give exactly one of edge_energy_wh, spans and total_energy_wh"
+            raise ValueError(msg)
+        return self
+
+
+class TripBatch(Given):
+    """Up to a thousand trips at once; each is looked at by itself."""
+
+    trips: Annotated[
+        list[Annotated[Any, WithJsonSchema({"$ref": "#/components/schemas/TripIn"})]],
+        Field(min_length=1, max_length=MOST_TRIPS),
+    ]
+
+    def read(self) -> "list[TripIn | TripOutcome]":
+        """Return every trip, or why it cannot be read."""
+        return [_read(trip) for trip in self.trips]
+
+
+def _read(trip: object) -> "TripIn | TripOutcome":
+    try:
+        return TripIn.model_validate(trip)
+    except ValidationError as error:
+        name = trip.get("trip_id") if isinstance(trip, dict) else None
+        shown = printable(name) if isinstance(name, str) else ""
+        return TripOutcome(trip_id=shown, status="rejected", detail=what_is_wrong(error.errors()))
+
+
+def printable(text: str) -> str:
+    """Return the beginning of a text from outside as plain characters."""
+    return text[:_SHOWN].encode("ascii", "backslashreplace").decode()
+
+
+def what_is_wrong(problems: Sequence[Any]) -> str:
+    """Say which part of a request is wrong, and how, without repeating its values."""
+    texts = []
+    for problem in problems[:5]:
+        where = ".".join(printable(str(part)) for part in problem["loc"] if part != "body")
+        texts.append(f"{where}: {problem['msg']}" if where else str(problem["msg"]))
+    return "; ".join(texts)
+
+
+Status = Literal["accepted", "duplicate", "conflict", "quarantined", "rejected"]
+
+
+class TripOutcome(BaseModel):
+    """What became of a trip."""
+
+    trip_id: str
+    status: Status = Field(
+        description="accepted: on disk; duplicate: it was before; conflict: the id is taken; "
+        "quarantined: kept, not learned, for an administrator to look at; rejected: not kept."
+    )
+    detail: str | None = None
+    left_out: list[int] = Field(
+        default=[], description="Measurements that are not plausible, by position; not learned."
+    )
+
+
+class TripOutcomes(BaseModel):
+    """What became of a batch, in its order."""
+
+    trips: list[TripOutcome]
+
+
+class StoredTrip(BaseModel):
+    """A trip as it was stored."""
+
+    sequence: int
+    trip_id: str
+    key: str
+    route: str | None = Field(description="Which route it was, shortened; see route_id.")
+    received_at: datetime
+    driven_at: datetime
+    vehicle: str
+    edges: list[str]
+    spans: list[dict[str, Any]]
+    left_out: list[int]
+    measured_wh: float
+    predicted_wh: float = Field(description="Of the same, when the trip was reported.")
+    predicted_std_wh: float
+    best_wh: float | None = Field(description="Of the best route, when the route was issued.")
+    learned: bool = Field(description="Whether the current posterior knows this trip.")
+
+
+class StoredTrips(BaseModel):
+    """Some trips, oldest first; go on with `after` set to the last sequence."""
+
+    trips: list[StoredTrip]
+
+
+class TripState(BaseModel):
+    """Where a trip is."""
+
+    trip_id: str
+    state: Literal["learned", "waiting", "set_aside", "quarantined", "folded"] = Field(
+        description="waiting: stored, learned in a moment; set_aside: its key is not believed; "
+        "folded: learned, and summed up with others since."
+    )
+    reason: str | None = None
+    trip: StoredTrip | None = None
+
+
+class QuarantinedTrip(BaseModel):
+    """A trip that is kept, but not learned."""
+
+    sequence: int
+    trip_id: str
+    key: str
+    received_at: datetime
+    kind: Literal["implausible", "set_aside", "unlearnable"]
+    reason: str
+    body: dict[str, Any]
+
+
+class QuarantinedTrips(BaseModel):
+    """Some of them, oldest first; go on with `after` set to the last sequence."""
+
+    trips: list[QuarantinedTrip]
