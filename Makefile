@@ -15,7 +15,8 @@ LAWS := tests/beliefs tests/kernels tests/oracles tests/policies tests/theory te
 # one BLAS thread per worker: two workers with two threads each wait for each other
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-.PHONY: demo test test-slow test-kernel test-lowest review lint format bench bench-service clean
+.PHONY: demo test test-slow test-kernel test-lowest review test-faults lint format bench bench-service soak \
+	clean
 
 demo: $(VENV)/core.stamp
 	$(BIN)/superarm demo
@@ -26,6 +27,11 @@ test: $(VENV)/test.stamp lint
 
 test-slow: $(VENV)/test.stamp
 	$(PYTEST) -m slow
+
+# attacks and kills, at length; a short part of them is in `make test`
+test-faults: $(VENV)/test.stamp
+	SUPERARM_FAULTS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest tests/service/test_faults.py \
+		tests/service/attacks
 
 test-kernel: $(VENV)/test.stamp
 	OPENBLAS_CORETYPE=$$($(BIN)/python tools/other_kernel.py) $(PYTEST) -m "not slow" $(LAWS)
@@ -55,6 +61,9 @@ bench: $(VENV)/bench.stamp
 
 bench-service: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/run.py service
+
+soak: $(VENV)/test.stamp
+	$(BIN)/python benchmarks/run.py service:soak
 
 clean:
 	rm -rf $(VENV) $(LOWEST) superarm-demo

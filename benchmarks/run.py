@@ -1,6 +1,6 @@
 """Run all benchmarks, each in a process of its own with one BLAS thread, and write the tables.
 
-Usage: make bench, or python benchmarks/run.py [NAME ...]
+Usage: make bench, or python benchmarks/run.py [NAME[:PART] ...] [-- OPTION ...]
 """
 
 import json
@@ -22,10 +22,15 @@ ONE_THREAD = dict.fromkeys(
 def main() -> None:
     """Run the benchmarks named, or all."""
     RESULTS.mkdir(exist_ok=True)
-    for name in sys.argv[1:] or NAMES:
+    given = sys.argv[1:]
+    cut = given.index("--") if "--" in given else len(given)
+    for asked in given[:cut] or NAMES:
+        script, _, part = asked.partition(":")
+        name = f"{script}-{part}" if part else script
         print(f"== {name}", flush=True)
+        options = [*([part] if part else []), *given[cut + 1 :]]
         done = subprocess.run(  # noqa: S603 - the project's own scripts
-            [sys.executable, str(HERE / f"{name}.py")],
+            [sys.executable, str(HERE / f"{script}.py"), *options],
             env=os.environ | ONE_THREAD,
             check=True,
             stdout=subprocess.PIPE,

@@ -164,42 +164,64 @@ def trip_between(
     return network.edge_ids[edges].tolist(), energies.tolist()
 
 
+class Cluster:
+    """A PostgreSQL server of its own that can be stopped and started."""
+
+    def __init__(self, folder: Path) -> None:
+        programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+        initdb = shutil.which("initdb") or str(programs[-1] / "initdb")
+        self._server = str(Path(initdb).parent / "postgres")
+        self._folder = folder
+        self._as_user: dict[str, Any] = {}
+        if os.geteuid() == 0:  # it refuses to run as root
+            self._as_user = {
+                "user": "postgres",
+                "group": "postgres",
+                "extra_groups": [],
+            }
+            shutil.chown(folder, "postgres", "postgres")
+            for parent in folder.parents:
+                if parent == Path("/tmp") or parent == parent.parent:  # noqa: S108
+                    break
+                parent.chmod(parent.stat().st_mode | 0o055)
+        subprocess.run(
+            [initdb, "-D", str(folder / "data"), "-U", "postgres", "--auth=trust", "--no-sync"],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            cwd=folder,
+            **self._as_user,
+        )
+        self.url = f"postgresql://postgres@/postgres?host={folder}"
+        self.start()
+
+    def start(self) -> None:
+        folder = self._folder
+        options = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}"]
+        self._process = subprocess.Popen(
+            [self._server, "-D", str(folder / "data"), *options],
+            cwd=folder,
+            stderr=subprocess.DEVNULL,
+            **self._as_user,
+        )
+        until = time.monotonic() + _PATIENCE_S
+        while not list(folder.glob(".s.PGSQL.*[0-9]")):
+            assert self._process.poll() is None, "PostgreSQL did not start"
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(_PATIENCE_S)
+
+
 @contextlib.contextmanager
 def postgresql(folder: Path) -> Iterator[str]:
     """A PostgreSQL server of its own; yields its URL."""
-    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-    initdb = shutil.which("initdb") or str(programs[-1] / "initdb")
-    server = str(Path(initdb).parent / "postgres")
-    as_user: dict[str, Any] = {}
-    if os.geteuid() == 0:  # it refuses to run as root
-        as_user = {"user": "postgres", "group": "postgres", "extra_groups": []}
-        shutil.chown(folder, "postgres", "postgres")
-        for parent in folder.parents:
-            if parent == Path("/tmp") or parent == parent.parent:  # noqa: S108
-                break
-            parent.chmod(parent.stat().st_mode | 0o055)
-    data = folder / "data"
-    subprocess.run(
-        [initdb, "-D", str(data), "-U", "postgres", "--auth=trust", "--no-sync"],
-        check=True,
-        stdout=subprocess.DEVNULL,
-        cwd=folder,
-        **as_user,
-    )
-    options = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}"]
-    process = subprocess.Popen(
-        [server, "-D", str(data), *options], cwd=folder, stderr=subprocess.DEVNULL, **as_user
-    )
+    cluster = Cluster(folder)
     try:
-        until = time.monotonic() + _PATIENCE_S
-        while not list(folder.glob(".s.PGSQL.*[0-9]")):
-            assert process.poll() is None, "PostgreSQL did not start"
-            assert time.monotonic() < until
-            time.sleep(0.05)
-        yield f"postgresql://postgres@/postgres?host={folder}"
+        yield cluster.url
     finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(_PATIENCE_S)
+        cluster.stop()
 
 
 def fresh_database(url: str, name: str) -> str:

@@ -26,7 +26,13 @@ PYTHON_PARTS = {
 }
 """Importable module -> requirement, versions by constraints.txt."""
 
-DEBIAN_PARTS: dict[str, str] = {"chromium": "chromium", "pg_ctlcluster": "postgresql"}
+DEBIAN_PARTS: dict[str, str] = {
+    "chromium": "chromium",
+    "pg_ctlcluster": "postgresql",
+    "nginx": "nginx-light",
+    "openssl": "openssl",
+    "systemd-analyze": "systemd",
+}
 """Command -> Debian package."""
 
 

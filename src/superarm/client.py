@@ -12,7 +12,7 @@ import urllib.request
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from superarm.errors import SuperarmError
 
@@ -107,8 +107,24 @@ class Client:
         return answer
 
     def trips(self, after: int = 0, limit: int = 100) -> list[dict[str, Any]]:
-        """Return stored trips, oldest first (role admin)."""
+        """Return one's own stored trips, oldest first; an administrator gets all."""
         answer = self._ask("GET", f"/v1/trips?{urlencode({'after': after, 'limit': limit})}")
+        found: list[dict[str, Any]] = answer["trips"]
+        return found
+
+    def trip(self, trip_id: str) -> dict[str, Any]:
+        """Return where one of one's own trips is: learned, waiting, put aside."""
+        answer: dict[str, Any] = self._ask("GET", f"/v1/trips/{quote(trip_id, safe='')}")
+        return answer
+
+    def key(self) -> dict[str, Any]:
+        """Return what is made of one's own trips, and what to look at."""
+        answer: dict[str, Any] = self._ask("GET", "/v1/keys/me")
+        return answer
+
+    def quarantine(self, after: int = 0, limit: int = 100) -> list[dict[str, Any]]:
+        """Return one's own trips that were put aside, and why; an administrator gets all."""
+        answer = self._ask("GET", f"/v1/quarantine?{urlencode({'after': after, 'limit': limit})}")
         found: list[dict[str, Any]] = answer["trips"]
         return found
 

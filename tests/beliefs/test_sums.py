@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 
 from strategies import finite, histories, kernels, random_arms, rngs, vectors
 from superarm import Agent, Arms, CapacityError, load, save
@@ -275,3 +276,46 @@ def test_draws_and_limits_of_the_summed_up_belief() -> None:
     large = InducedGP.from_kernel(many, Matern52(0.3), 0.2, n_inducing=60)
     draws = np.array([large.posterior(many).sample(rng) for _ in range(300)])
     assert_allclose(draws.var(axis=0).mean(), 1.0, atol=0.05)
+
+
+@given(rngs(), st.integers(1, 12), st.integers(1, 15), st.integers(0, 4))
+def test_functionals_with_shared_errors_are_a_dense_solve(
+    rng: np.random.Generator, n: int, m: int, groups: int
+) -> None:
+    rows = rng.standard_normal((m, n)) * (rng.random((m, n)) < 0.5)
+    noise, values = rng.uniform(0.3, 3, m), rng.standard_normal(m)
+    shared = np.zeros((max(groups, 1), m))
+    if groups:
+        shared[rng.integers(groups, size=m), np.arange(m)] = 2 * rng.standard_normal(m)
+    full = np.diag(noise) + shared.T @ shared
+    seen = Evidence.of_functionals(
+        csr_array(rows), values, noise, csr_array(shared) if groups else None
+    )
+    solved = np.linalg.solve(full, np.column_stack([rows, values]))
+    assert_allclose(seen.precision.toarray(), rows.T @ solved[:, :n], rtol=1e-8, atol=1e-9)
+    assert_allclose(seen.weighted, rows.T @ solved[:, n], rtol=1e-8, atol=1e-9)
+    assert_allclose(seen.squares, values @ solved[:, n], rtol=1e-8, atol=1e-9)
+    assert_allclose(seen.log_noise, np.linalg.slogdet(full)[1], rtol=1e-8, atol=1e-9)
+    assert seen.count == m
+    places = rng.permutation(n + 3)[:n]
+    units = rng.uniform(0.5, 2, n)
+    moved = seen.moved(n + 3, places, units)
+    wide = np.zeros((m, n + 3))
+    wide[:, places] = rows * units
+    again = Evidence.of_functionals(
+        csr_array(wide), values, noise, csr_array(shared) if groups else None
+    )
+    assert_allclose(moved.precision.toarray(), again.precision.toarray(), rtol=1e-8, atol=1e-9)
+    assert_allclose(moved.weighted, again.weighted, rtol=1e-8, atol=1e-9)
+
+
+def test_bad_functionals_are_refused() -> None:
+    one = csr_array(np.ones((2, 3)))
+    with pytest.raises(ValueError, match="at most one common error"):
+        Evidence.of_functionals(one, [1.0, 2.0], 1.0, csr_array(np.ones((2, 2))))
+    with pytest.raises(ValueError, match="one column per value"):
+        Evidence.of_functionals(one, [1.0, 2.0], 1.0, csr_array(np.ones((1, 3))))
+    with pytest.raises(ValueError, match="functionals must be finite"):
+        Evidence.of_functionals(csr_array(np.full((2, 3), np.nan)), [1.0, 2.0], 1.0)
+    with pytest.raises(ValueError, match="noise_variance"):
+        Evidence.of_functionals(one, [1.0, 2.0], 0.0)

@@ -494,3 +494,31 @@ def test_long_cycles_whose_costs_cancel_are_no_gain(seed: int, length: int) -> N
     paths = Paths(length + 1, arcs, 0, length)
     chosen = BellmanFord().select(paths, -np.append(around, 1.0))
     assert chosen.tolist() == [*range(length // 2), length]
+
+
+@given(seeds, st.integers(3, 30))
+def test_other_ends_of_a_line_graph_are_another_line_graph(seed: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    ring = np.column_stack([np.arange(n), (np.arange(n) + 1) % n])
+    turns = np.concatenate([ring, rng.integers(n, size=(2 * n, 2))])
+    costs = rng.random(n)
+    first = Paths.on_turns(n, turns, 0, 1)
+    start, goal = (int(e) for e in rng.integers(n, size=2))
+    moved, fresh = first.between(start, goal), Paths.on_turns(n, turns, start, goal)
+    one, other = (Dijkstra().select(paths, -costs) for paths in (moved, fresh))
+    assert one.tolist() == other.tolist()
+    assert moved.contains(one)
+    assert first.arm_of_arc[-1] == 0  # the first one is as it was
+    again = moved.between(0, 1)
+    assert Dijkstra().select(again, -costs).tolist() == Dijkstra().select(first, -costs).tolist()
+
+
+def test_other_ends_must_be_nodes_of_a_line_graph() -> None:
+    plain = Paths(3, [(0, 1), (1, 2)], 0, 2)
+    with pytest.raises(ValueError, match="plain graph"):
+        plain.between(0, 1)
+    line = Paths.on_turns(3, [(0, 1), (1, 2)], 0, 2)
+    with pytest.raises(ValueError, match="goal must be a node"):
+        line.between(0, 3)
+    with pytest.raises(NumericalError):
+        Dijkstra().select(line.between(2, 0), np.zeros(3))

@@ -124,9 +124,7 @@ class DenseGP(ObservesSums):
         load = self.load + evidence.precision @ spread
         require_precision(load, spread, "DenseGP")
         root = Root.of(evidence, spread)
-        everything = root.touched.size == size
-        half = root.times(self.matrix if everything else self.matrix[root.touched])
-        lower, moves = moves_of(root, half, slice(None) if everything else root.touched)
+        lower, moves = moves_of(root, root.times(self.matrix[root.touched]))
         matrix = downdated(self.matrix, moves, (memory or MatrixMemory(0)).empty(size))
         variance = clipped_variance(matrix.diagonal().copy(), self.prior.variance)
         np.fill_diagonal(matrix, variance)

@@ -140,9 +140,10 @@ class InducedGP(ObservesSums):
         inner = features @ (evidence.precision[touched][:, touched] @ features.T)
         size = self.core_mean.size  # z has deviations of one
         root = Root.dense((inner + inner.T) / 2, np.arange(size), np.ones(size))
-        lower, moves = moves_of(root, root.times(self.core_covariance), slice(None))
         core = self.core_covariance
-        surprise = self.features @ (evidence.weighted - evidence.precision @ self.mean)
+        lower, moves = moves_of(root, root.times(core[root.touched]))
+        found = self.features @ (evidence.weighted - evidence.precision @ self.mean)
+        surprise = found[root.touched]
         return changed(
             self,
             evidence=None if self.evidence is None else self.evidence.after(evidence),

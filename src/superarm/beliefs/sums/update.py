@@ -41,14 +41,13 @@ class Root:
     """S with A = S S^T, of full rank r, at the rows of A that are not zero.
 
     Attributes:
-        touched: which rows these are.
-        matrix: S at these rows, shape (k, r), or its diagonal, shape (k,), where A is diagonal.
-        pivots: rows (among the k) in which S is lower triangular, shape (r,).
+        touched: which rows these are, in the order of `matrix`.
+        matrix: S at these rows, shape (k, r), its first r rows lower triangular; or its diagonal,
+            shape (k,), where A is diagonal.
     """
 
     touched: Rows
     matrix: Matrix | Vector
-    pivots: Rows
 
     @classmethod
     def of(cls, evidence: Evidence, spread: Vector) -> "Root":
@@ -56,39 +55,55 @@ class Root:
         precision = evidence.precision
         touched = np.flatnonzero(np.diff(precision.indptr))
         if precision.nnz == touched.size:  # arms one by one
-            return cls(touched, np.sqrt(precision.data), np.arange(touched.size))
+            return cls(touched, np.sqrt(precision.data))
         return cls.dense(precision[touched][:, touched].toarray(), touched, spread[touched])
 
     @classmethod
     def dense(cls, matrix: Matrix, touched: Rows, spread: Vector) -> "Root":
         """Return a root of a positive semi-definite matrix, of its rank."""
-        return cls(touched, *pivoted_root(matrix, spread))
+        root, pivots = pivoted_root(matrix, spread)
+        rest = np.setdiff1d(np.arange(touched.size), pivots)
+        order = np.concatenate([pivots, rest]).astype(np.intp)
+        return cls(touched[order], root[order])
+
+    @property
+    def rank(self) -> int:
+        """R."""
+        return int(self.matrix.shape[-1])
 
     def times(self, rows: Matrix) -> Matrix:
-        """Return S^T times a matrix, whose touched rows are given."""
+        """Return S^T times a matrix, whose touched rows are given, in their order."""
         if self.matrix.ndim == 1:
             return self.matrix[:, None] * rows
-        return self.matrix.T @ rows
+        rank = self.rank
+        if not rank:
+            return np.empty((0, rows.shape[1]))
+        top = np.ascontiguousarray(rows[:rank])
+        # half of the work of a full product: the upper half of the first rows is zero
+        product: Matrix = blas.dtrmm(1.0, self.matrix[:rank], top.T, side=1, lower=1).T
+        if rank < self.touched.size:
+            product += self.matrix[rank:].T @ rows[rank:]
+        return product
 
     def inner(self, half: Matrix) -> Matrix:
-        """Return S^T C S from half = S^T C at the touched columns."""
+        """Return S^T C S from half = S^T C at the touched columns, in their order."""
         product = half * self.matrix if self.matrix.ndim == 1 else half @ self.matrix
         return np.asarray(product)
 
     def solve(self, surprise: Vector) -> Vector:
-        """Return z with S z = surprise, given at the touched rows."""
+        """Return z with S z = surprise, given at the touched rows, in their order."""
         if self.matrix.ndim == 1:
             quotient: Vector = surprise / self.matrix
             return quotient
-        if self.pivots.size == 0:
+        if not self.rank:
             return np.empty(0)
-        corner = self.matrix[self.pivots]
-        return solve_triangular(corner, surprise[self.pivots], lower=True, check_finite=False)
+        corner = self.matrix[: self.rank]
+        return solve_triangular(corner, surprise[: self.rank], lower=True, check_finite=False)
 
 
-def moves_of(root: Root, half: Matrix, touched: Rows | slice) -> tuple[Matrix, Matrix]:
-    """Return L and G from half = S^T Sigma, shape (r, n); touched columns are those of S."""
-    inner = root.inner(half[:, touched])
+def moves_of(root: Root, half: Matrix) -> tuple[Matrix, Matrix]:
+    """Return L and G from half = S^T Sigma, shape (r, n)."""
+    inner = root.inner(half[:, root.touched])
     if inner.size == 0:  # nothing was said of what varies
         return inner, half
     inner.flat[:: inner.shape[0] + 1] += 1.0

@@ -86,7 +86,10 @@ def add_questions(app: FastAPI, state: ServiceState) -> None:
             cost += _COST_OF_PARAMETERS
         if cost:
             state.charge(key, cost)
-        question = await asyncio.to_thread(state.navigator.query, request)
+        if state.navigator.knows(request):
+            question = state.navigator.query(request)
+        else:  # points to find, or names to say something about
+            question = await asyncio.to_thread(state.navigator.query, request)
         _, body = await state.on_router(
             lambda current: state.navigator.route(question, current.posterior)
         )

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 _MOST_KEYS = 10_000
+_LARGE = 0.75
 
 
 class RateLimit:
@@ -23,8 +24,8 @@ class RateLimit:
         now = self._clock()
         level, last = self._buckets.pop(key, (self._burst, now))
         level = min(self._burst, level + (now - last) * self._rate)
-        # what exceeds a bucket needs a full one, up to the token that its request has cost
-        enough = level >= cost or level >= self._burst - 1
+        # what exceeds a bucket needs one that is nearly full: its request has cost some already
+        enough = level >= cost or (cost > _LARGE * self._burst and level >= _LARGE * self._burst)
         self._buckets[key] = (level - cost if enough else level, now)
         if len(self._buckets) > _MOST_KEYS:
             self._buckets.popitem(last=False)

@@ -42,7 +42,7 @@ logger = logging.getLogger("superarm.service")
 
 _Result = TypeVar("_Result")
 _FRESH_S = 2.0
-_STRANGERS_PER_SECOND = 10.0
+_STRANGERS_PER_SECOND = 50.0
 _LOOKS_PER_SECOND = 4.0
 _WARM_UPS = 20
 

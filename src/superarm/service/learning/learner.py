@@ -51,6 +51,7 @@ _HOUSEKEEPING_S = 86_400.0
 _AFTER_ERROR_S = 2.0
 _BETWEEN_RESTARTS_S = 5.0
 _MOST_JUMP_S = 3_600.0
+_NICE = 10
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ class Learner:
             trust = trust.without(gone)
         threads = os.cpu_count() if news.restart else 1
         with threadpool_limits(threads):
-            if not news.restart:
+            if not news.restart or learned.cursor.epoch < 0:
                 trust = self._compared(belief, visits, trips, trust, news)
             try:
                 after = self._conditioned(belief, news.evidence)
@@ -362,6 +363,8 @@ def main() -> None:
     """Run the learner of the settings given as the first line of the input."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the parent says when to stop
+    with contextlib.suppress(OSError):
+        os.nice(_NICE)  # those who wait for routes come first
     learner = Learner(LearnerSettings(**json.loads(sys.stdin.readline())))
     threading.Thread(target=learner.listen, daemon=True).start()
     learner.run()

@@ -7,10 +7,11 @@ dissipation and energy that physics expect of vehicle c on some stretch of edges
 .. math:: \mathrm{measured} = E_c (1 + g_k) + \sum_e D_{c,e} h_e + t\,m + \mathrm{noise} ,
 
 so that a lorry's trip teaches the cars and the other way round. :math:`g_k` is the gain of key k,
-a logger that reads five per cent too much; t is what all of one trip has in common (weather, load,
-the driver's mood), in proportion to :math:`m = \max(|E_c|, D_c / 2)`. Roads and gains are arms of one
-belief, whose rewards are -h and g: whatever is uncertain about a logger is uncertain about the
-roads only it has driven, and a total of many edges says no more about them than one trip can.
+a logger that reads five per cent too much; t is what all of one trip has in common (weather,
+load, the driver's mood), in proportion to :math:`m = \max(|E_c|, D_c / 2)`. Roads and gains are
+arms of one belief, whose rewards are -h and g: whatever is uncertain about a logger is uncertain
+about the roads only it has driven, and a total of many edges says no more about them than one trip
+can.
 """
 
 from dataclasses import asdict, dataclass

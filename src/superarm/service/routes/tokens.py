@@ -57,6 +57,7 @@ class RouteTokens:
         self._secret = secret
         order = np.lexsort((network.turns[:, 1], network.turns[:, 0]))
         self._heads = np.ascontiguousarray(network.turns[order, 1])
+        self._pairs = network.turns[order, 0].astype(np.int64) * network.n_edges + self._heads
         counts = np.bincount(network.turns[:, 0], minlength=network.n_edges)
         self._starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
         self._n_edges = network.n_edges
@@ -103,16 +104,14 @@ class RouteTokens:
         return hmac.digest(self._secret, body, "sha256")[:_SIGNATURE]
 
     def _turns(self, edges: Rows) -> bytes:
-        digits: list[int] = []
-        for at, to in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-            begin, end = self._starts[at], self._starts[at + 1]
-            turn = int(np.searchsorted(self._heads[begin:end], to))
-            if turn < _LARGE:
-                digits.append(turn)
-            else:
-                digits += [_LARGE, turn >> 12 & 15, turn >> 8 & 15, turn >> 4 & 15, turn & 15]
-        digits += [0] * (len(digits) % 2)
-        return bytes(high << 4 | low for high, low in zip(digits[::2], digits[1::2], strict=True))
+        pairs = edges[:-1].astype(np.int64) * self._n_edges + edges[1:]
+        turns = np.searchsorted(self._pairs, pairs) - self._starts[edges[:-1]]
+        if (turns >= _LARGE).any():
+            digits = np.array([digit for turn in turns.tolist() for digit in _digits(turn)])
+        else:
+            digits = turns
+        padded = np.append(digits, np.zeros(digits.size % 2, dtype=np.intp)).astype(np.uint8)
+        return (padded[::2] << 4 | padded[1::2]).tobytes()
 
     def _edges(self, first: int, count: int, packed: bytes) -> Rows:
         digits = [digit for byte in packed for digit in (byte >> 4, byte & 15)]
@@ -127,6 +126,13 @@ class RouteTokens:
                 place += 4
             edges.append(int(self._heads[self._starts[edges[-1]] + turn]))
         return np.array(edges, dtype=np.intp)
+
+
+def _digits(turn: int) -> list[int]:
+    """Return four bits, or five times four where four do not do."""
+    if turn < _LARGE:
+        return [turn]
+    return [_LARGE, turn >> 12 & 15, turn >> 8 & 15, turn >> 4 & 15, turn & 15]
 
 
 def _unknown() -> UnknownRouteError:

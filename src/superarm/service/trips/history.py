@@ -24,6 +24,7 @@ from superarm.service.trips.folding import FoldedTrips
 from superarm.service.trips.packing import trip_digest, unpacked
 from superarm.service.trips.quarantine import move_aside
 from superarm.service.trips.standings import Standing, all_standings
+from superarm.service.trips.store import MOST_SPREAD
 
 _AT_ONCE = 2_000
 _FOLDED_AT_ONCE = 2_000
@@ -163,7 +164,7 @@ class History:
                     row.vehicle, row.edges, row.spans, row.energies_wh, self._reader.n_edges
                 )
                 spread = float(row.spread)
-                source = standing.source(spread if 0 <= spread <= 10 else np.nan)  # noqa: PLR2004
+                source = standing.source(spread if 0 <= spread <= MOST_SPREAD else np.nan)
             except (ValueError, TypeError, OverflowError):
                 bad.append(row.sequence)
             else:

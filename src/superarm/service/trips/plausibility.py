@@ -3,7 +3,7 @@ r"""Can this have been measured? A report against the joint posterior predictive
 The total of a report is expected to be :math:`\mu \pm \sigma`: roads, the gain of the key, noise
 and what one trip has in common, jointly. What a vehicle dissipates is never negative and varies in
 proportion, so that the lower limit is taken on a logarithmic scale, of the energy or of what was
-dissipated, whichever is more lenient; the upper one is :math:`\mu + 5\,\sigma`. Besides, a report
+dissipated, whichever is more lenient; the upper one is :math:`\mu + 5.5\,\sigma`. Besides, a report
 is compared with what common mistakes would have made of the same trip: kWh for Wh lands within a
 few Wh of zero, where hardly any honest trip does, however little is known about the roads.
 """
@@ -18,7 +18,7 @@ from superarm.service.model.fleet import CLASSES
 from superarm.service.model.posterior import RoadPosterior
 from superarm.service.model.trip import MeasuredTrip, Reader, Source
 
-LIMIT = 5.0
+LIMIT = 5.5
 """Standard deviations beyond which a total is not believed."""
 
 SPAN_LIMIT = 6.0
@@ -39,7 +39,7 @@ MISTAKES = {
 more for the sign, which honest trips downhill may have."""
 
 _ODDS_OF_ZERO = 100.0
-_ODDS_OF_CLASS = 100.0
+_ODDS_OF_CLASS = 10_000.0
 _ODD_ENOUGH = 3.0  # of the logarithm of a density: two standard deviations off
 _FITTING = 2.5
 _TELLING = 0.3
@@ -118,7 +118,7 @@ def judged(
 
 def _reason(measured: float, expected: float, std: float, potential: float) -> str | None:
     """Say why a total cannot be believed, if so."""
-    honest = _log_density(measured, expected, std)
+    honest = _log_density_of_honest(measured, expected, std)
     for words, (factor, odds) in MISTAKES.items():
         meant = measured / factor
         if abs(meant - expected) > _FITTING * std or abs(expected) < _TELLING * std:
@@ -174,6 +174,16 @@ def _shrunk(value: float, std: float) -> float:
 def _log_density(value: float, mean: float, std: float) -> float:
     z = (value - mean) / std
     return -0.5 * z * z - math.log(std) - _HALF_LOG_2PI
+
+
+def _log_density_of_honest(value: float, mean: float, std: float) -> float:
+    """Return a log density with the upper tail of what varies in proportion."""
+    plain = _log_density(value, mean, std)
+    if not 0 < mean < value:
+        return plain
+    width = std / mean
+    z = math.log(value / mean) / width
+    return max(plain, -0.5 * z * z - math.log(value * width) - _HALF_LOG_2PI)
 
 
 def _wh(value: float) -> str:

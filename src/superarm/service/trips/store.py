@@ -40,6 +40,9 @@ MOST_QUARANTINED = 10_000
 RECENT = 1_000
 """How many trips the recent calibration is over."""
 
+MOST_SPREAD = 10.0
+"""The largest share that all of a trip may have in common."""
+
 _PAUSED = "The trip was put aside, not learned"
 
 
@@ -134,7 +137,7 @@ class TripStore:
                 return _aside(connection, item, SET_ASIDE, reason)
             if item.implausible is not None:
                 return _aside(connection, item, IMPLAUSIBLE, item.implausible)
-        row = dict(item.row) | {
+        row: dict[str, Any] = dict(item.row) | {
             "key_id": item.key_id,
             "owner": item.owner,
             "received_at": now_us(),
@@ -143,6 +146,10 @@ class TripStore:
             "xact": number,
             "left_out": ",".join(map(str, item.left_out)) or None,
         }
+        if released:  # somebody vouches for it: a surprise that says nothing against its key
+            off = abs(float(row["measured_wh"]) - float(row["predicted_wh"]))
+            share = off / max(abs(float(row["predicted_wh"])), 1.0)
+            row["spread"] = min(max(float(row["spread"]), share), MOST_SPREAD)
         # another worker may have stored it in this very moment
         new = self._insert(trips).on_conflict_do_nothing().returning(trips.c.sequence)
         if connection.execute(new, row).scalar() is None:

@@ -13,10 +13,10 @@ from strategies import finite
 
 require_module("fastapi", "service")
 
-from superarm.service.rates import RateLimit  # noqa: E402
-from superarm.service.schemas import TripOutcome  # noqa: E402
-from superarm.service.store import Reported  # noqa: E402
-from superarm.service.writing import BusyError, Writer  # noqa: E402
+from superarm.service.http.rates import RateLimit  # noqa: E402
+from superarm.service.trips.intake import Checked  # noqa: E402
+from superarm.service.trips.schemas import TripOutcome  # noqa: E402
+from superarm.service.trips.writing import BusyError, Writer  # noqa: E402
 
 
 class _Store:
@@ -38,12 +38,13 @@ class _Store:
 
 
 def item(name: str) -> Any:
-    return Reported(name, None)  # type: ignore[arg-type]
+    return Checked(name, name, None, "", {})  # type: ignore[arg-type]
 
 
 def test_whatever_waits_is_committed_together_and_one_bad_item_hurts_nobody() -> None:
-    store, woken = _Store(), []
-    writer = Writer(store, lambda: woken.append(1), most_waiting=50)  # type: ignore[arg-type]
+    store = _Store()
+    woken: list[Any] = []
+    writer = Writer(store, woken.append, lambda _: None, most_waiting=50)  # type: ignore[arg-type]
 
     async def report() -> list[Any]:
         names = [*(f"t{i}" for i in range(20)), "bad", "last"]
@@ -63,7 +64,7 @@ def test_whatever_waits_is_committed_together_and_one_bad_item_hurts_nobody() ->
 
 def test_beyond_its_limit_the_queue_turns_people_away() -> None:
     store = _Store()
-    writer = Writer(store, lambda: None, most_waiting=5)  # type: ignore[arg-type]
+    writer = Writer(store, lambda _: None, lambda _: None, most_waiting=5)  # type: ignore[arg-type]
 
     async def report() -> None:
         waiting = [asyncio.create_task(writer.keep([item(f"t{i}")])) for i in range(5)]

@@ -18,10 +18,10 @@ from superarm.oracles import Dijkstra, Paths
 
 require_module("fastapi", "service")
 
-from superarm.service.battery import Battery, probability_of_arrival  # noqa: E402
-from superarm.service.fleet import CLASSES, Fleet  # noqa: E402
-from superarm.service.posterior import RoadPosterior  # noqa: E402
-from superarm.service.routing import (  # noqa: E402
+from superarm.service.model.fleet import CLASSES, Fleet  # noqa: E402
+from superarm.service.model.posterior import RoadPosterior  # noqa: E402
+from superarm.service.routes.battery import Battery, probability_of_arrival  # noqa: E402
+from superarm.service.routes.router import (  # noqa: E402
     INTERVAL,
     LEAST_PROBABILITY,
     MOST_SHARED,
@@ -40,10 +40,10 @@ def posterior_after(seed: int, trips: int = 30) -> RoadPosterior:
     """What is believed after some random edges were measured."""
     rng = np.random.default_rng(seed)
     edges = rng.integers(N, size=8 * trips)
-    rewards = 40 * rng.standard_normal(edges.size)
-    belief = PRIOR.condition(FLEET.reference.arms.take(edges), rewards)
+    rewards = 0.4 * rng.standard_normal(edges.size)
+    belief = PRIOR.condition(FLEET.arms.take(edges), rewards)
     counts = np.bincount(edges, minlength=N).astype(float)
-    return RoadPosterior.of(belief, counts, trips=trips)
+    return RoadPosterior.of(FLEET, belief, counts, trips=trips)
 
 
 def wishes(seed: int) -> RouteQuery:
@@ -72,11 +72,17 @@ def test_predictions_use_the_joint_covariance_and_the_noise(seed: int, name: str
     posterior, drivetrain = posterior_after(seed), FLEET.drivetrain(CLASSES[name])
     answer = ROUTER.answer(wishes(seed), posterior, drivetrain, np.random.default_rng(seed))
     edges = answer.route.edges
-    energy = drivetrain.cost_wh - drivetrain.scale * posterior.mean + drivetrain.potential_wh
+    belief: Any = posterior.belief
+    cost = drivetrain.cost_wh * (1 - belief.mean[:N])
+    energy = cost + drivetrain.potential_wh
+    # what the whole trip has in common is in proportion to the larger of energy and dissipation
+    whole = abs(cost[edges].sum()) >= abs(energy[edges].sum())
+    shared = cost if whole else energy
     for end in range(1, edges.size + 1):
         some = edges[:end]
-        block = posterior.joint.among(some)
-        variance = drivetrain.scale**2 * (block.sum() + end * posterior.noise_std**2)
+        physics = drivetrain.cost_wh[some]
+        variance = physics @ belief.matrix[np.ix_(some, some)] @ physics
+        variance += end * drivetrain.noise_wh**2 + (posterior.spread * shared[some].sum()) ** 2
         assert_allclose(answer.route.profile_std_wh[end - 1], np.sqrt(variance), rtol=1e-9)
         mean = energy[some].sum()
         assert_allclose(answer.route.profile_mean_wh[end - 1], mean, rtol=1e-9, atol=1e-9)

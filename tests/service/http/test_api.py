@@ -4,6 +4,7 @@ import gzip
 import http.client
 import json
 import re
+import secrets
 import subprocess
 import time
 import zlib
@@ -21,7 +22,7 @@ from superarm.client import Client, ServiceError
 
 require_module("fastapi", "service")
 
-from superarm.service.geography import Geography  # noqa: E402
+from superarm.service.routes.geography import Geography  # noqa: E402
 
 CITY = small_city()
 IDS = CITY.edge_ids.tolist()
@@ -50,6 +51,12 @@ def a_trip(number: int, **more: Any) -> dict[str, Any]:
     edges, energies = trip_between(CITY, np.random.default_rng(number))
     trip = {"trip_id": f"api-{number}", "edges": edges, "driven_at": WHEN}
     return trip | (more or {"edge_energy_wh": energies})
+
+
+@pytest.fixture
+def careless(served: Served) -> dict[str, str]:
+    """Headers of a key of its own: those whose trips are absurd are soon set aside."""
+    return {"authorization": f"Bearer {add_key(served.database, 'report', secrets.token_hex(4))}"}
 
 
 # ---- routes
@@ -151,16 +158,16 @@ def test_trips_are_idempotent_and_other_content_is_refused(served: Served) -> No
     assert "choose another id" in other.json["detail"]
 
 
-def test_batches_report_each_trip(served: Served) -> None:
+def test_batches_report_each_trip(served: Served, careless: dict[str, str]) -> None:
     total = sum(a_trip(11)["edge_energy_wh"])
     batch = {"trips": [a_trip(10), a_trip(11, total_energy_wh=total), a_trip(10)]}
     answer = served.server.ask("POST", "/v1/trips", batch)
     assert answer.status == 201
     assert [t["status"] for t in answer.json["trips"]] == ["accepted", "accepted", "duplicate"]
     mixed = {"trips": [a_trip(12), a_trip(13, total_energy_wh=9e6)]}
-    answer = served.server.ask("POST", "/v1/trips", mixed)
+    answer = served.server.ask("POST", "/v1/trips", mixed, careless)
     assert answer.status == 207
-    assert [t["status"] for t in answer.json["trips"]] == ["accepted", "rejected"]
+    assert [t["status"] for t in answer.json["trips"]] == ["accepted", "quarantined"]
     odd = {"trips": [a_trip(15), a_trip(16) | {"driven_at": 5}, "no trip", {"trip_id": "x"}]}
     answer = served.server.ask("POST", "/v1/trips", odd)
     assert answer.status == 207
@@ -178,13 +185,13 @@ def test_batches_report_each_trip(served: Served) -> None:
         ({"edge_energy_wh": [None] * 12}, "no energy was measured"),
         ({"total_energy_wh": 5.0}, "exactly one of"),
         ({"route_id": "ab"}, "either route_id or edges"),
-        ({"edges": None, "route_id": "ab"}, "route 'ab' is unknown"),
+        ({"edges": None, "route_id": "ab"}, "was not issued by this service"),
         ({"driven_at": "2026-03-01T10:00:00"}, "driven_at"),
         ({"driven_at": "yesterday"}, "driven_at"),
         ({"driven_at": 1700000000}, "RFC 3339"),
         ({"driven_at": "1700000000"}, "RFC 3339"),
         ({"driven_at": "9999-12-31T23:59:59.999999Z"}, "in the future"),
-        ({"edge_energy_wh": [1e6] * 12}, "not plausible"),
+        ({"edge_energy_wh": [1e6] * 12}, "12 of 12 measurements are not plausible"),
         (
             {"edge_energy_wh": None, "spans": [{"first": 0, "last": 12, "energy_wh": 1}]},
             "within the trip's 12 edges",
@@ -203,30 +210,37 @@ def test_batches_report_each_trip(served: Served) -> None:
         ({"trip_id": "with space"}, "trip_id"),
     ],
 )
-def test_bad_trips_say_what_to_do(served: Served, change: Any, message: str) -> None:
+def test_bad_trips_say_what_to_do(
+    served: Served, careless: dict[str, str], change: Any, message: str
+) -> None:
     trip = a_trip(20) | {"trip_id": "bad"} | change
     trip = {name: value for name, value in trip.items() if value is not None}
-    answer = served.server.ask("POST", "/v1/trips", trip)
+    answer = served.server.ask("POST", "/v1/trips", trip, careless)
     assert answer.status == 422
     assert message in answer.json["detail"]
 
 
 @pytest.mark.parametrize("factor", [-1.0, 3.6])
-def test_a_wrong_sign_or_unit_is_noticed_on_a_long_route(served: Served, factor: float) -> None:
+def test_a_wrong_sign_or_unit_is_noticed_on_a_long_route(
+    served: Served, careless: dict[str, str], factor: float
+) -> None:
     query = {"start": IDS[0], "goal": IDS[-1], "vehicle": "truck", "mode": "best"}
     route = served.server.ask("POST", "/v1/routes", query).json
     trip = {"trip_id": f"unit{factor}", "route_id": route["route_id"], "driven_at": WHEN}
     total = max(route["energy_wh"], 4 * route["energy_std_wh"])
-    refused = served.server.ask("POST", "/v1/trips", trip | {"total_energy_wh": factor * total})
+    body = trip | {"total_energy_wh": factor * total}
+    refused = served.server.ask("POST", "/v1/trips", body, careless)
     assert refused.status == 422
-    assert "check unit (Wh), sign and vehicle" in refused.json["detail"]
+    assert refused.json["status"] == "quarantined"
+    assert {-1.0: "wrong sign", 3.6: "kJ"}[factor] in refused.json["detail"]
 
 
-def test_implausible_trips_are_kept_aside(served: Served) -> None:
+def test_implausible_trips_are_kept_aside(served: Served, careless: dict[str, str]) -> None:
+    time.sleep(2.1)
     before = served.server.ask("GET", "/v1/stats").json["quarantined"]
     trip = a_trip(30, total_energy_wh=-5e6)
-    assert served.server.ask("POST", "/v1/trips", trip).status == 422
-    time.sleep(1.1)  # counts are a second old at most
+    assert served.server.ask("POST", "/v1/trips", trip, careless).status == 422
+    time.sleep(2.1)  # counts are two seconds old at most
     assert served.server.ask("GET", "/v1/stats").json["quarantined"] == before + 1
 
 
@@ -237,12 +251,12 @@ def test_numbers_that_are_none_are_refused(served: Served, number: str) -> None:
     assert answer.status == 422
 
 
-def test_whole_trips_on_routes_are_compared_with_what_was_predicted(served: Served) -> None:
+def test_all_trips_are_compared_with_what_was_predicted(served: Served) -> None:
     server = served.server
     before = server.ask("GET", "/v1/stats").json["calibration"]["trips"]
     route = server.ask("POST", "/v1/routes", {"start": IDS[0], "goal": IDS[150]}).json
     report = {"route_id": route["route_id"], "driven_at": WHEN}
-    total = report | {"trip_id": "whole", "total_energy_wh": route["energy_high_wh"] + 1}
+    total = report | {"trip_id": "whole", "total_energy_wh": route["energy_wh"]}
     assert server.ask("POST", "/v1/trips", total).status == 201
     part = [route["energy_wh"] / len(route["edges"])] * len(route["edges"])
     part[0] = None
@@ -252,9 +266,11 @@ def test_whole_trips_on_routes_are_compared_with_what_was_predicted(served: Serv
     )
     time.sleep(2.1)  # sums are two seconds old at most
     stats = server.ask("GET", "/v1/stats").json
-    assert stats["calibration"]["trips"] == before + 1  # the partial one says nothing of the whole
+    assert stats["calibration"]["trips"] == before + 2
+    assert stats["vehicles"]["car"]["trips"] >= 2
+    assert stats["mean_best_wh"] is not None  # of the whole one
     stored = [t for t in server.client().trips(limit=1000) if t["trip_id"] == "whole"]
-    assert stored[0]["predicted_wh"] == pytest.approx(route["energy_wh"], abs=0.001)
+    assert stored[0]["predicted_wh"] == pytest.approx(route["energy_wh"], rel=0.2)
     assert stored[0]["driven_at"].startswith("2026-03-01T08:00:00")  # in UTC
     assert stored[0]["driven_at"].endswith(("Z", "+00:00"))
 
@@ -298,7 +314,17 @@ def test_network_and_belief_speak_of_the_same_edges(served: Served) -> None:
         ("GET", "/metrics", "read"),
         ("POST", "/v1/routes", "read"),
         ("POST", "/v1/trips", "report"),
-        ("GET", "/v1/trips", "admin"),
+        ("GET", "/v1/trips", "report"),
+        ("GET", "/v1/trips/nothing", "report"),
+        ("DELETE", "/v1/trips/nothing", "report"),
+        ("GET", "/v1/quarantine", "report"),
+        ("POST", "/v1/quarantine/99/release", "admin"),
+        ("DELETE", "/v1/quarantine/99", "admin"),
+        ("GET", "/v1/keys/me", "read"),
+        ("GET", "/v1/keys", "admin"),
+        ("POST", "/v1/keys", "admin"),
+        ("DELETE", "/v1/keys/nobody", "admin"),
+        ("POST", "/v1/keys/nobody/trust", "admin"),
     ],
 )
 def test_keys_and_roles(served: Served, method: str, path: str, least: str) -> None:
@@ -310,7 +336,7 @@ def test_keys_and_roles(served: Served, method: str, path: str, least: str) -> N
         )
         allowed = ranks.index(role) >= ranks.index(least)
         assert (answer.status == 403) != allowed
-        assert answer.status in ({200, 422} if allowed else {403})
+        assert answer.status in ({200, 404, 422} if allowed else {403})
     for wrong in ("", "Bearer nonsense", "Basic x", f"Bearer {served.keys['read']}x"):
         answer = served.server.ask(method, path, body, {"authorization": wrong})
         assert answer.status == 401
@@ -430,7 +456,7 @@ def test_answers_carry_strict_headers_and_no_cors(served: Served) -> None:
     assert not re.search(r"<script(?![^>]*src=)[^>]*>", page)
     assert " on" + "click=" not in page
     assert "style=" not in page
-    assert served.server.ask("GET", "/page/../api.py").status == 404
+    assert served.server.ask("GET", "/page/../app.py").status == 404
     assert served.server.ask("GET", "/page/vendor/vendored.json").status == 200
 
 
@@ -458,7 +484,13 @@ def test_metrics_speak_of_lag_arms_queue_and_quarantine(served: Served) -> None:
         "trips_unlearned",
     ):
         assert re.search(rf"^superarm_{name} [0-9.e+-]+$", text, re.MULTILINE), name
-    assert 'superarm_request_seconds_bucket{path="/v1/routes",le="+Inf"}' in text
+    assert re.search(
+        r'^superarm_request_seconds_bucket\{.*path="/v1/routes".*\}', text, re.MULTILINE
+    )
+    key = served.keys["admin"].split(".")[1]
+    for name in ("key_trusted", "key_gain", "key_spread"):
+        assert f'superarm_{name}{{key="{key}"}}' in text
+    assert f'superarm_key_coverage_90{{key="{key}",vehicle="car"}}' in text
 
 
 def test_too_many_requests_are_told_when_to_come_again(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ PICTURES = os.environ.get("SUPERARM_PICTURES")
 """A folder to leave screenshots in, for people to look at."""
 
 _COMPLAINTS: dict[int, list[str]] = {}
-VENDOR = Path(__file__).parents[2] / "src" / "superarm" / "service" / "page" / "vendor"
+VENDOR = Path(__file__).parents[3] / "src" / "superarm" / "service" / "http" / "page" / "vendor"
 
 
 @pytest.fixture(scope="module")

@@ -22,27 +22,26 @@ from alembic.migration import MigrationContext  # noqa: E402
 from sqlalchemy import text  # noqa: E402
 
 from superarm.service.database import Database, lock_epoch, now_us  # noqa: E402
-from superarm.service.fleet import CLASSES, Fleet  # noqa: E402
-from superarm.service.history import Cursor, History  # noqa: E402
-from superarm.service.keys import KeyRing  # noqa: E402
-from superarm.service.measurements import Reader  # noqa: E402
-from superarm.service.posterior import RoadPosterior  # noqa: E402
-from superarm.service.routing import RouteQuery, Router  # noqa: E402
-from superarm.service.schemas import TripIn  # noqa: E402
-from superarm.service.store import (  # noqa: E402
-    Issued,
-    Reported,
-    TripStore,
-    forget_quarantined,
-    forget_routes,
-    new_route_id,
-    purge,
-)
+from superarm.service.http.keys import KeyRing  # noqa: E402
+from superarm.service.model.fleet import CLASSES, Fleet  # noqa: E402
+from superarm.service.model.posterior import RoadPosterior  # noqa: E402
+from superarm.service.model.trip import Reader  # noqa: E402
+from superarm.service.routes.router import RouteQuery, Router  # noqa: E402
+from superarm.service.routes.tokens import IssuedRoute, RouteTokens  # noqa: E402
 from superarm.service.tables import metadata  # noqa: E402
+from superarm.service.trips.history import Cursor, History  # noqa: E402
+from superarm.service.trips.intake import Checked, Intake  # noqa: E402
+from superarm.service.trips.quarantine import forget_quarantined  # noqa: E402
+from superarm.service.trips.schemas import TripIn  # noqa: E402
+from superarm.service.trips.standings import Standing, let_in, set_aside, standings_of  # noqa: E402
+from superarm.service.trips.store import TripStore, purge  # noqa: E402
 
 CITY = small_city()
 FLEET = Fleet(CITY)
 READER = Reader(FLEET)
+TOKENS = RouteTokens(CITY, b"secret")
+INTAKE = Intake(CITY, READER, TOKENS)
+PRIOR = RoadPosterior.of(FLEET, FLEET.prior(), np.zeros(CITY.n_edges), trips=0)
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
@@ -67,15 +66,19 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
 
 
 def store_of(database: Database) -> TripStore:
-    return TripStore(database, CITY, READER)
+    return TripStore(database, CITY, FLEET.n_slots)
 
 
-def reported(number: int, *, key: str = "k", total: bool = False) -> Reported:
+def checked(trip: TripIn, key: str = "k", owner: str | None = None) -> Checked:
+    return INTAKE.checked([trip], key, owner or key, Standing(key), PRIOR)[0]
+
+
+def reported(number: int, *, key: str = "k", total: bool = False) -> Checked:
     edges, energies = trip_between(CITY, np.random.default_rng(number))
     measured: dict[str, Any] = (
         {"total_energy_wh": sum(energies)} if total else {"edge_energy_wh": energies}
     )
-    return Reported(key, TripIn(trip_id=f"t{number}", edges=edges, driven_at=NOW, **measured))
+    return checked(TripIn(trip_id=f"t{number}", edges=edges, driven_at=NOW, **measured), key)
 
 
 def believed(database: Database) -> tuple[Any, Any, int]:
@@ -99,14 +102,14 @@ def test_the_migrations_make_the_tables(database: Database) -> None:
 
 def test_a_trip_is_kept_once_and_other_content_is_refused(database: Database) -> None:
     store = store_of(database)
-    assert [o and o.status for o in store.keep([reported(1), reported(1), reported(2)])] == [
+    assert [o.status for o in store.keep([reported(1), reported(1), reported(2)])] == [
         "accepted",
         "duplicate",
         "accepted",
     ]
     other = reported(3).trip.model_copy(update={"trip_id": "t1"})
-    found = store.keep([Reported("k", other), Reported("someone", other), reported(2)])
-    assert [o and o.status for o in found] == ["conflict", "accepted", "duplicate"]
+    found = store.keep([checked(other), checked(other, "someone"), reported(2)])
+    assert [o.status for o in found] == ["conflict", "accepted", "duplicate"]
     assert store.counts() == (3, 0)
     assert believed(database)[2] == 3
 
@@ -129,7 +132,7 @@ def test_new_trips_are_read_once(database: Database) -> None:
 def test_folding_changes_no_belief_and_forgets_no_id(database: Database) -> None:
     store, history = store_of(database), History(database, READER)
     store.keep([reported(i, key=f"k{i % 2}", total=i % 3 == 0) for i in range(10)])
-    before, sums = believed(database), store.calibration()
+    before, sums = believed(database), store.calibration()["k1", "car"]
     cursor = history.since(Cursor()).cursor
     middle = now_us()
     store.keep([reported(i) for i in range(10, 14)])
@@ -140,8 +143,8 @@ def test_folding_changes_no_belief_and_forgets_no_id(database: Database) -> None
     assert history.since(cursor).restart  # it may not have learned what was folded
     assert store.counts() == (14, 0)
     again = store.keep([reported(5, key="k1"), reported(5, key="k0"), reported(12)])
-    assert [o and o.status for o in again] == ["duplicate", "accepted", "duplicate"]
-    assert store.calibration() == sums
+    assert [o.status for o in again] == ["duplicate", "accepted", "duplicate"]
+    assert store.calibration()["k1", "car"] == sums
     assert before[2] == 10
     with database.engine.connect() as connection:
         left = connection.execute(text("SELECT count(*) FROM trips")).scalar()
@@ -152,34 +155,97 @@ def test_folding_changes_no_belief_and_forgets_no_id(database: Database) -> None
 
 def test_calibration_survives_folding(database: Database) -> None:
     store = store_of(database)
-    posterior = RoadPosterior.of(FLEET.prior(), np.zeros(CITY.n_edges), trips=0)
     drivetrain = FLEET.drivetrain(CLASSES["car"])
     z = []
     for seed in range(6):
         rng = np.random.default_rng(seed)
         start, goal = rng.choice(CITY.n_edges, 2, replace=False)
-        answer = Router(CITY).answer(RouteQuery(int(start), int(goal)), posterior, drivetrain, rng)
-        issued = Issued(
-            new_route_id(), "k", CLASSES["car"], "explore", answer.route, answer.best.mean_wh
-        )
-        z.append(rng.normal())
-        total = answer.route.mean_wh + z[-1] * answer.route.std_wh
+        answer = Router(CITY).answer(RouteQuery(int(start), int(goal)), PRIOR, drivetrain, rng)
+        route = answer.route
+        issued = IssuedRoute(route.edges, CLASSES["car"], route.mean_wh, route.std_wh, 1.0, 0)
         trip = TripIn(
-            trip_id=f"r{seed}", route_id=issued.route_id, driven_at=NOW, total_energy_wh=total
+            trip_id=f"r{seed}",
+            route_id=TOKENS.written(issued),
+            driven_at=NOW,
+            total_energy_wh=route.mean_wh + 0.3 * rng.normal() * route.std_wh,
         )
-        store.keep([issued])
-        outcome = store.keep([Reported("k", trip)])[0]
-        assert outcome is not None
-        assert outcome.status == "accepted"
+        item = checked(trip)
+        z.append(item.z)
+        assert store.keep([item])[0].status == "accepted"
     for _ in range(2):
-        sums, recent = store.calibration()
-        assert sums.trips == 6
+        sums = store.calibration()["k", "car"]
+        assert sums.trips == sums.routed == 6
         assert_allclose([sums.z, sums.squares], [sum(z), sum(v * v for v in z)], atol=1e-9)
         assert sums.inside == sum(abs(v) <= 1.6448536 for v in z)
-        if recent.trips:
+        if (recent := store.recent()).trips:
             assert_allclose(recent, sums)
         History(database, READER).fold(now_us())
-    assert store.calibration()[1].trips == 0  # recent ones are not folded
+    assert store.recent().trips == 0  # recent ones are not folded
+    store.keep([reported(9)])
+    assert store.delete_trip("k", "t9")
+    left = store.calibration()["k", "car"]
+    assert_allclose(left, sums, atol=1e-6)
+
+
+def test_a_key_set_aside_is_not_learned_from_until_it_is_let_in_again(database: Database) -> None:
+    store, history = store_of(database), History(database, READER)
+    store.keep([reported(i, key="good") for i in range(4)])
+    good = believed(database)
+    store.keep([reported(i, key="bad") for i in range(4, 8)])
+    history.fold(now_us())
+    store.keep([reported(i, key="bad") for i in range(8, 10)])
+    everything = believed(database)
+    assert set_aside(database, {"bad": "reads nonsense"}) == ["bad"]
+    assert set_aside(database, {"bad": "again"}) == []
+    assert_same_belief(believed(database), good)
+    outcome = store.keep([reported(11, key="bad")])[0]
+    assert outcome.status == "quarantined"
+    assert "reads nonsense" in str(outcome.detail)
+    assert let_in(database, "bad")
+    assert not let_in(database, "bad")
+    assert believed(database)[2] == everything[2]
+    assert store.keep([reported(11, key="bad")])[0].status == "accepted"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"edges": b"abc"},
+        {"edges": b"\xff\xff\xff\x7f" * 12},
+        {"spans": b""},
+        {"energies_wh": b"\x00" * 3},
+        {"energies_wh": np.full(12, np.nan).tobytes()},
+        {"vehicle": "no vehicle"},
+        {"vehicle": "[1, 2"},
+        {"vehicle": "[5e-324, 5e-324, 5e-324, 5e-324, 5e-324, 5e-324, 5e-324, 5e-324]"},
+        {"vehicle": "[1e308, 1, 1e308, 1e308, 1, 1, 1e308, 1e308]"},
+        {"spread": float("inf")},
+        {"spread": -1.0},
+    ],
+)
+def test_no_stored_trip_keeps_others_from_being_learned(
+    database: Database, damage: dict[str, Any]
+) -> None:
+    store, history = store_of(database), History(database, READER)
+    store.keep([reported(i) for i in range(7)])
+    name, value = next(iter(damage.items()))
+    if name == "spread" and database.is_sqlite and value == float("inf"):
+        value = 1e308
+    with database.engine.begin() as connection:
+        statement = text(f"UPDATE trips SET {name} = :value WHERE trip_id = 't3'")  # noqa: S608
+        connection.execute(statement, {"value": value})
+    news = history.since(Cursor())
+    assert np.isfinite(news.evidence.weighted).all()
+    assert news.trips == 6 + (news.unreadable == 0)
+    if news.unreadable:
+        state = store.state_of("k", "t3", 10**9)
+        assert state is not None
+        assert state["state"] == "quarantined"
+    again = history.since(Cursor())
+    assert (again.trips, again.unreadable) == (news.trips, 0)
+    assert not history.since(again.cursor).restart
+    mean = FLEET.prior().condition_evidence(again.evidence).mean
+    assert np.isfinite(mean).all()
 
 
 def test_a_purged_key_leaves_no_trace_in_the_belief(database: Database) -> None:
@@ -197,7 +263,7 @@ def test_a_purged_key_leaves_no_trace_in_the_belief(database: Database) -> None:
 
 def test_keys_are_stored_as_hashes_and_stop_when_revoked(database: Database) -> None:
     ring = KeyRing(database)
-    key = ring.add("fleet", "report")
+    _, key = ring.add("fleet", "report")
     _, identity, secret = key.split(".")
     assert len(secret) >= 43  # 256 bits
     found = ring.check(key)
@@ -229,14 +295,17 @@ def test_a_transaction_that_commits_late_is_not_missed(cluster: str, tmp_path: P
     one, two = Database(url), Database(url)
     one.migrate()
     one.claim(FLEET.fingerprint(), demo=False)
+    with one.engine.begin() as connection:  # both have reported before
+        standings_of(connection, ["k", "other"], 4)
     history = History(one, READER)
     cursor = history.since(Cursor()).cursor
     slow = two.engine.connect()
     waiting = slow.begin()
     store = store_of(two)
-    kept = store._keep_trip(slow, reported(1), _number(slow))  # noqa: SLF001
+    number, how = _number(slow), standings_of(slow, ["k"], 4)["k"]
+    kept = store._keep_one(slow, reported(1), number, (), how, {}, False)  # noqa: SLF001
     assert kept.status == "accepted"
-    store_of(one).keep([reported(2)])
+    store_of(one).keep([reported(2, key="other")])
     news = history.since(cursor)  # the later one is visible, but not certain yet
     learned = news.trips
     waiting.commit()
@@ -252,7 +321,7 @@ def test_a_transaction_that_commits_late_is_not_missed(cluster: str, tmp_path: P
         ),
         believed(one),
     )
-    numbers = [trip["sequence"] for trip in store_of(one).stored_trips(0, 10)]
+    numbers = [trip["sequence"] for trip in store_of(one).stored_trips(0, 10, 0)]
     assert numbers == sorted(numbers)
     one.close()
     two.close()
@@ -350,23 +419,21 @@ def test_a_fold_beside_a_purge_brings_nothing_back(cluster: str, tmp_path: Path)
 
 def test_a_revoked_key_leaves_nothing_in_the_queue(database: Database) -> None:
     ring, store = KeyRing(database), store_of(database)
-    identity = ring.add("fleet", "report").split(".")[1]
-    assert store.keep([reported(1, key=identity)])[0].status == "accepted"  # type: ignore[union-attr]
+    identity = ring.add("fleet", "report")[0].id
+    assert store.keep([reported(1, key=identity)])[0].status == "accepted"
     ring.revoke(identity)
     purge(database, identity)
-    outcome = store.keep([reported(2, key=identity)])[0]
-    assert outcome is not None
-    assert outcome.status == "rejected"
+    assert store.keep([reported(2, key=identity)])[0].status == "rejected"
     assert believed(database)[2] == 0
 
 
 def test_keys_of_one_name_share_their_trip_ids(database: Database) -> None:
     store = store_of(database)
     trip = reported(1).trip
-    found = store.keep([Reported("old", trip, "fleet"), Reported("new", trip, "fleet")])
-    assert [o and o.status for o in found] == ["accepted", "duplicate"]
-    other = store.keep([Reported("new", trip, "another fleet")])
-    assert [o and o.status for o in other] == ["accepted"]
+    found = store.keep([checked(trip, "old", "fleet"), checked(trip, "new", "fleet")])
+    assert [o.status for o in found] == ["accepted", "duplicate"]
+    other = store.keep([checked(trip, "new", "another fleet")])
+    assert [o.status for o in other] == ["accepted"]
 
 
 def test_many_workers_may_claim_a_new_database_at_once(cluster: str, tmp_path: Path) -> None:
@@ -391,19 +458,50 @@ def test_many_workers_may_claim_a_new_database_at_once(cluster: str, tmp_path: P
     assert problems == []
 
 
-def test_routes_and_quarantine_are_forgotten(database: Database) -> None:
+def test_the_quarantine_is_forgotten_in_small_steps(database: Database) -> None:
     store = store_of(database)
-    posterior = RoadPosterior.of(FLEET.prior(), np.zeros(CITY.n_edges), trips=0)
-    answer = Router(CITY).answer(
-        RouteQuery(0, 50), posterior, FLEET.drivetrain(CLASSES["car"]), np.random.default_rng(0)
-    )
-    store.keep([Issued(new_route_id(), "k", CLASSES["car"], "best", answer.route, 1.0)])
-    absurd = reported(1).trip.model_copy(update={"edge_energy_wh": None, "total_energy_wh": 1e9})
+    absurd = reported(1).trip.model_copy(update={"edge_energy_wh": None, "total_energy_wh": 1e8})
     for _ in range(3):  # sent again and again, kept once
-        assert store.keep([Reported("k", absurd)])[0].status == "rejected"  # type: ignore[union-attr]
+        assert store.keep([checked(absurd)])[0].status == "quarantined"
     assert store.counts() == (0, 1)
-    forget_routes(database, now_us() + 1)
-    forget_quarantined(database, now_us() + 1)
+    assert forget_quarantined(database, now_us() + 1) == 1
     assert store.counts() == (0, 0)
-    with database.engine.connect() as connection:
-        assert connection.execute(text("SELECT count(*) FROM routes")).scalar() == 0
+
+
+def test_a_quarantine_that_is_full_takes_no_more(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("superarm.service.trips.store.MOST_QUARANTINED", 3)
+    store = store_of(database)
+    absurd = reported(1).trip.model_copy(update={"edge_energy_wh": None, "total_energy_wh": 1e8})
+    items = [checked(absurd.model_copy(update={"trip_id": f"q{i}"})) for i in range(5)]
+    found = [outcome.status for outcome in store.keep(items)]
+    assert found == ["quarantined"] * 3 + ["rejected"] * 2
+    assert store.counts() == (0, 3)
+
+
+def test_a_database_with_trips_of_an_earlier_model_is_refused(tmp_path: Path) -> None:
+    from alembic import command  # noqa: PLC0415
+    from alembic.config import Config  # noqa: PLC0415
+
+    import superarm.service  # noqa: PLC0415
+
+    database = Database(str(tmp_path / "old.db"))
+    config = Config()
+    scripts = Path(superarm.service.__file__).parent / "migrations"
+    config.set_main_option("script_location", str(scripts))
+    with database.engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        columns = "xact, key_id, owner, trip_id, content_sha256, received_at, driven_at, vehicle"
+        connection.execute(
+            text(
+                f"INSERT INTO trips ({columns}, edges, spans, energies_wh) "
+                "VALUES (0, 'k', 'k', 't', 'x', 0, 0, '', '', '', '')"
+            )
+        )
+    with pytest.raises(DataError, match="1 trips of an earlier model"):
+        database.migrate()
+    with database.engine.connect() as connection:  # nothing was lost
+        assert connection.execute(text("SELECT count(*) FROM trips")).scalar() == 1
+    database.close()

@@ -1,0 +1,171 @@
+"""Surprises are what the model says: standard normal, independent, few beyond chance."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import kstest
+
+from parts import require_module
+from strategies import finite, seeds
+from superarm.navigation import Vehicle, generate_city
+
+require_module("fastapi", "service")
+
+from superarm.service.http.surprises import MOST_REFUSED, RECENT, Surprises  # noqa: E402
+from superarm.service.learning.comparing import compared  # noqa: E402
+from superarm.service.learning.trust import (  # noqa: E402
+    DEVIATIONS,
+    SUM_LIMIT,
+    Comparison,
+    Track,
+    Trust,
+    informed,
+)
+from superarm.service.model.fleet import KEY_DEVIATION  # noqa: E402
+from superarm.service.model.trip import MeasuredTrip, Source  # noqa: E402
+from superarm.service.trips.intake import Checked  # noqa: E402
+from towns import Town  # noqa: E402
+
+SPREAD = 0.15
+
+
+@pytest.fixture(scope="module")
+def town() -> Town:
+    return Town(generate_city(seed=2, n_edges=500).largest_component())
+
+
+def trips_of_the_model(
+    town: Town, seed: int, count: int, keys: int = 4
+) -> tuple[list[tuple[str, MeasuredTrip, Source]], np.ndarray]:
+    """Trips drawn from the model itself, and the gains they were drawn with."""
+    rng = np.random.default_rng(seed)
+    n, drivetrain = town.network.n_edges, town.fleet.drivetrain(Vehicle())
+    roads = town.fleet.reference.arms
+    prior = town.fleet.kernel.roads.gram(roads, roads)
+    share = rng.multivariate_normal(np.zeros(n), prior, method="eigh")
+    gains = KEY_DEVIATION * rng.standard_normal(keys)
+    found = []
+    for number in range(count):
+        start, goal = (int(e) for e in rng.choice(n, 2, replace=False))
+        edges = town.best(drivetrain.cost_wh * rng.uniform(0.5, 1.5, n), start, goal)
+        physics = drivetrain.energy_wh[edges].sum()
+        magnitude = max(abs(physics), drivetrain.cost_wh[edges].sum() / 2)
+        key = number % keys
+        energy = physics * (1 + gains[key]) + drivetrain.cost_wh[edges] @ share[edges]
+        energy += SPREAD * magnitude * rng.standard_normal()
+        energy += drivetrain.noise_wh * np.sqrt(edges.size) * rng.standard_normal()
+        source = Source(key, KEY_DEVIATION, SPREAD)
+        found.append((str(key), town.total(edges, float(energy)), source))
+    return found, gains
+
+
+def test_surprises_are_white(town: Town) -> None:
+    """Also where many trips of a batch pass the same roads, and over several batches."""
+    z = []
+    for seed in range(12):
+        trips, _ = trips_of_the_model(town, seed, 60)
+        belief = town.prior
+        for begin in (0, 40):
+            some = trips[begin : begin + 40]
+            z += [one.z for one in compared(some, town.posterior(belief), town.reader)]
+            belief = belief.condition_evidence(town.reader.evidence([one[1:] for one in some]))
+    values = np.array(z)
+    assert kstest(values, "norm").pvalue > 1e-3
+    following = np.corrcoef(values[1:], values[:-1])[0, 1]
+    assert abs(following) < 4 / np.sqrt(values.size)
+
+
+def test_gains_over_their_deviations_are_standard_normal(town: Town) -> None:
+    z = []
+    n, prior = town.network.n_edges, town.fleet.kernel.variance
+    for seed in range(40):
+        trips, _ = trips_of_the_model(town, 100 + seed, 40)
+        belief = town.prior.condition_evidence(town.reader.evidence([one[1:] for one in trips]))
+        for key in range(4):
+            mean, variance = belief.mean[n + key], belief.variance[n + key]
+            value = informed(float(mean), float(variance), prior)
+            assert value is not None
+            z.append(value)
+    assert kstest(z, "norm").pvalue > 1e-3
+
+
+@settings(max_examples=25)
+@given(seeds, st.sampled_from([0.05, 0.15, 0.4]))
+def test_what_trips_have_in_common_is_found(seed: int, spread: float) -> None:
+    rng = np.random.default_rng(seed)
+    trust = Trust()
+    for number in range(300):
+        off = 100 * spread * rng.standard_normal() + 3 * rng.standard_normal()
+        seen = Comparison(str(number % 5), 0.0, float(off), 9.0, 100.0)
+        trust = trust.after([seen])
+    assert 0.7 * spread < trust.spread < 1.5 * spread
+    assert set(trust.spreads()) == set("01234")
+    again = Trust.restored(json.loads(json.dumps(trust.stored())))
+    assert again.spread == trust.spread
+    assert again.tracks == trust.tracks
+
+
+@settings(max_examples=20)
+@given(seeds)
+def test_chance_sets_nobody_aside(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    trust = Trust()
+    for number in range(600):
+        z = float(rng.standard_normal())
+        trust = trust.after([Comparison(str(number % 6), z, 15.0 * z, 1.0, 100.0)])
+        gains = {str(key): float(rng.standard_normal() / 2) for key in range(6)}
+        assert trust.suspects(gains) == {}
+
+
+@given(finite(1.5, 4.0), st.sampled_from([-1.0, 1.0]))
+def test_a_key_that_goes_on_to_surprise_is_found_soon(size: float, way: float) -> None:
+    track, trips = Track(), 0
+    while max(track.up, track.down) <= SUM_LIMIT:
+        track = track.after(Comparison("k", way * size, 0.0, 1.0, 1.0), 0.0, SPREAD)
+        trips += 1
+    assert trips <= np.ceil(SUM_LIMIT / (size - 0.75)) + 1
+    assert Trust({"k": track}).suspects({})
+
+
+def test_what_all_keys_see_is_held_against_none() -> None:
+    rng = np.random.default_rng(0)
+    trust = Trust()
+    for number in range(400):
+        z = float(rng.standard_normal() + (1.5 if number > 200 else 0.0))
+        trust = trust.after([Comparison(str(number % 8), z, 15.0 * z, 1.0, 100.0)])
+        assert trust.suspects({str(key): 6.0 for key in range(8)}) == {}
+    assert trust.drift() is not None
+    assert trust.common > 1
+
+
+def report(key: str, z: float, *, bad: bool) -> Checked:
+    return Checked(key, key, None, "", {}, "odd" if bad else None, z)  # type: ignore[arg-type]
+
+
+def test_refused_trips_set_one_key_aside_but_not_most() -> None:
+    one = Surprises()
+    for _ in range(RECENT):
+        for key in "abcdef":
+            one.after([report(key, 0.5, bad=False)])
+    found: dict[str, str] = {}
+    for _ in range(MOST_REFUSED):
+        assert found == {}
+        found = one.after([report("a", 9.0, bad=True)])
+    assert set(found) == {"a"}
+    assert one.widened() == 1.0
+    most = Surprises()
+    for _ in range(RECENT):
+        for key in "abcdef":
+            most.after([report(key, 6.0, bad=True)])
+    assert most.widened() == pytest.approx(6.0)
+    assert most.after([report("a", 6.0, bad=True)]) == {}
+    most.forget("a")
+    assert most.after([report("a", 6.0, bad=True)]) == {}
+
+
+def test_deviations_are_a_grid_around_what_is_usual() -> None:
+    assert tuple(sorted(DEVIATIONS)) == DEVIATIONS
+    assert min(DEVIATIONS) < SPREAD < max(DEVIATIONS)

@@ -1,0 +1,209 @@
+"""Vehicles that share one belief, and trips as evidence."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from parts import require_module
+from services import small_city
+from strategies import seeds
+from superarm import CapacityError
+from superarm.beliefs import InducedGP
+from superarm.navigation import EnergyModel, Vehicle
+
+require_module("fastapi", "service")
+
+from superarm.service.learning.shared import SharedPosteriors  # noqa: E402
+from superarm.service.model.fleet import CLASSES, KEY_DEVIATION, Fleet  # noqa: E402
+from superarm.service.model.posterior import RoadPosterior  # noqa: E402
+from superarm.service.model.trip import MeasuredTrip, Reader, Source  # noqa: E402
+from superarm.service.trips.packing import packed, unpacked  # noqa: E402
+
+CITY = small_city()
+FLEET = Fleet(CITY)
+READER = Reader(FLEET)
+N = CITY.n_edges
+CAR, TRUCK = CLASSES["car"], CLASSES["truck"]
+
+
+def spans(rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Disjoint spans of some of the positions from 0 to size - 1."""
+    cuts = np.unique(rng.integers(0, size, 6))
+    first, last = cuts[:-1], cuts[1:] - 1
+    keep = rng.random(first.size) < 0.8
+    keep[0] = True
+    return first[keep], last[keep]
+
+
+def dense(
+    trip: MeasuredTrip, source: Source, fleet: Fleet = FLEET
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The functionals of a trip's spans, what is expected, what was measured, the noise."""
+    drivetrain = fleet.drivetrain(trip.vehicle)
+    size = trip.first.size
+    rows, expected, counts = np.zeros((size, fleet.n_arms)), np.zeros(size), np.zeros(size)
+    shared = np.zeros(size)
+    for place, (begin, end) in enumerate(zip(trip.first, trip.last, strict=True)):
+        edges = trip.edges[begin : end + 1]
+        np.add.at(rows[place], edges, drivetrain.cost_wh[edges])
+        expected[place], counts[place] = drivetrain.energy_wh[edges].sum(), edges.size
+        shared[place] = max(abs(expected[place]), drivetrain.cost_wh[edges].sum() / 2)
+        rows[place, fleet.network.n_edges + source.slot] = -expected[place] * fleet.gain_unit(
+            source.deviation
+        )
+    noise = np.diag(counts * drivetrain.noise_wh**2)
+    noise += source.spread**2 * np.outer(shared, shared)
+    return rows, expected, trip.energies_wh, noise
+
+
+def a_trip(seed: int, vehicle: Vehicle = CAR, size: int = 20) -> MeasuredTrip:
+    rng = np.random.default_rng(seed)
+    edges = rng.integers(N, size=size)
+    first, last = spans(rng, size)
+    energy = FLEET.drivetrain(vehicle).energy_wh
+    about = [energy[edges[f : e + 1]].sum() for f, e in zip(first, last, strict=True)]
+    return MeasuredTrip(vehicle, edges, first, last, np.array(about) * rng.uniform(0.8, 1.3))
+
+
+def test_classes_weigh_what_they_should() -> None:
+    assert CAR.mass_kg == pytest.approx(1830)
+    assert TRUCK.mass_kg == 18_000
+    light, heavy = FLEET.drivetrain(CAR), FLEET.drivetrain(TRUCK)
+    assert light.noise_wh == pytest.approx(FLEET.reference.noise_std_wh)
+    assert heavy.noise_wh > 5 * light.noise_wh
+    assert (heavy.cost_wh >= 0).all()
+    expected = EnergyModel(CITY, CAR, "physical").prior_energy_wh
+    assert_allclose(light.energy_wh, expected, atol=1e-9)
+    some = np.array([5, 3, 3, 77])
+    energy, potential = FLEET.physics(TRUCK, some)
+    assert_array_equal(energy - potential, (heavy.energy_wh - heavy.potential_wh)[some])
+
+
+@settings(max_examples=20)
+@given(seeds, st.sampled_from([CAR, TRUCK]), st.floats(0.0, 0.5))
+def test_trips_say_what_a_dense_solve_says(seed: int, vehicle: Vehicle, spread: float) -> None:
+    source = Source(seed % 7, KEY_DEVIATION, spread)
+    trip = a_trip(seed, vehicle)
+    rows, expected, measured, noise = dense(trip, source)
+    found = READER.evidence([(trip, source)])
+    weighted = np.linalg.solve(noise, rows)
+    assert_allclose(found.precision.toarray(), rows.T @ weighted, rtol=1e-9, atol=1e-9)
+    assert_allclose(found.weighted, weighted.T @ (expected - measured), rtol=1e-9, atol=1e-9)
+    one = READER.placed(READER.evidence_of_one([(trip, source)]), source)
+    assert_allclose(one.precision.toarray(), found.precision.toarray(), rtol=1e-9, atol=1e-12)
+
+
+@settings(max_examples=20)
+@given(seeds, st.sampled_from([CAR, TRUCK]))
+def test_predictions_of_spans_are_what_a_dense_solve_says(seed: int, vehicle: Vehicle) -> None:
+    source = Source(seed % 5, KEY_DEVIATION, 0.2)
+    belief = FLEET.prior()
+    for before in range(3):
+        belief = belief.condition_evidence(READER.evidence([(a_trip(seed + before), source)]))
+    posterior = RoadPosterior.of(FLEET, belief, np.zeros(N), trips=3)
+    trip = a_trip(seed + 9, vehicle)
+    rows, expected, _, noise = dense(trip, source)
+    mean, std, _ = posterior.spans_of(READER.spans(trip), source)
+    covariance = rows @ belief.matrix @ rows.T  # type: ignore[union-attr]
+    assert_allclose(mean, expected - rows @ belief.mean, rtol=1e-9, atol=1e-7)
+    assert_allclose(std, np.sqrt((covariance + noise).diagonal()), rtol=1e-9)
+
+
+def test_learning_from_trucks_makes_cars_predict_better() -> None:
+    rng = np.random.default_rng(0)
+    roads = FLEET.reference.arms
+    prior = FLEET.kernel.roads.gram(roads, roads)
+    truth = rng.multivariate_normal(np.zeros(N), prior, method="eigh")  # h
+    heavy = FLEET.drivetrain(TRUCK)
+    edges = np.argsort(-heavy.cost_wh)[: N // 2]  # those that say something
+    mean = heavy.energy_wh[edges] + heavy.cost_wh[edges] * truth[edges]
+    everywhere, source = np.arange(edges.size), Source(0, KEY_DEVIATION, 0.02)
+    trips = []
+    for _ in range(30):
+        measured = mean + heavy.noise_wh * rng.standard_normal(edges.size)
+        trips.append((MeasuredTrip(TRUCK, edges, everywhere, everywhere, measured), source))
+    belief = FLEET.prior().condition_evidence(READER.evidence(trips))
+    expected = -belief.mean[:N]
+    assert np.abs(expected[edges] - truth[edges]).mean() < 0.5 * np.abs(truth[edges]).mean()
+    z = (truth - expected) / np.sqrt(belief.variance[:N])
+    assert 0.7 < z.std() < 1.3
+
+
+def test_one_trip_says_no_more_than_one_trip_can() -> None:
+    """However often a trip passes an edge, its level is known to what trips have in common."""
+    edges = np.full(5_000, 7)
+    trip = MeasuredTrip(CAR, edges, np.array([0]), np.array([4_999]), np.array([1e5]))
+    belief = FLEET.prior().condition_evidence(READER.evidence([(trip, Source(0, 0.05, 0.15))]))
+    assert np.sqrt(belief.variance[7]) > 0.1
+
+
+@settings(max_examples=30)
+@given(seeds, st.booleans())
+def test_trips_survive_the_database_and_batches_add_up(seed: int, total: bool) -> None:
+    rng = np.random.default_rng(seed)
+    trips = []
+    for _ in range(4):
+        edges = rng.integers(N, size=15)
+        first, last = (np.array([0]), np.array([14])) if total else spans(rng, 15)
+        vehicle = Vehicle(mass_kg=float(rng.uniform(900, 20_000)))
+        trips.append(MeasuredTrip(vehicle, edges, first, last, 100 * rng.random(first.size)))
+    again = [unpacked(**packed(trip), n_edges=N) for trip in trips]  # type: ignore[arg-type]
+    for trip, other in zip(trips, again, strict=True):
+        assert trip.vehicle == other.vehicle
+        for name in ("edges", "first", "last", "energies_wh"):
+            assert_array_equal(getattr(trip, name), getattr(other, name))
+        assert not total or other.is_whole
+    known = [(trip, Source(1, KEY_DEVIATION, 0.1)) for trip in again]
+    together = READER.evidence(known)
+    apart = READER.evidence(known[:1]) + READER.evidence(known[1:])
+    assert_allclose(together.weighted, apart.weighted, rtol=1e-9, atol=1e-9)
+    assert_allclose(together.precision.toarray(), apart.precision.toarray(), rtol=1e-9, atol=1e-9)
+    visits = np.zeros(N)
+    for trip in trips:
+        for begin, end in zip(trip.first, trip.last, strict=True):
+            np.add.at(visits, trip.edges[begin : end + 1], 1)
+    assert_array_equal(READER.visits(again), visits)
+
+
+def test_large_networks_are_summed_up_and_go_through_shared_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("superarm.service.model.fleet.MOST_ARMS", 100)
+    monkeypatch.setattr("superarm.service.model.fleet.N_INDUCING", 60)
+    monkeypatch.setattr("superarm.service.model.fleet._SLOTS_OF_LARGE", 5)
+    fleet = Fleet(CITY)
+    assert fleet.n_features == 60
+    assert fleet.n_slots == 5
+    rng = np.random.default_rng(0)
+    edges = rng.integers(N, size=40)
+    energy = 1.1 * FLEET.drivetrain(CAR).energy_wh[edges].sum()
+    trip = MeasuredTrip(CAR, edges, np.array([0]), np.array([39]), np.array([energy]))
+    source = Source(2, KEY_DEVIATION, 0.1)
+    reader = Reader(fleet)
+    belief = fleet.prior().condition_evidence(reader.evidence([(trip, source)]))
+    assert isinstance(belief, InducedGP)
+    assert (belief.residual[N:] < 1e-9).all()  # gains are learned, whatever is summed up
+    std, visits = np.sqrt(belief.variance), READER.visits([trip])
+    shared = SharedPosteriors(fleet.n_arms, 60)
+    for slot in (1, 0):
+        shared.write(slot, belief, std, visits)
+    seen = shared.read(0, fleet, version=3, trips=1)
+    assert_array_equal(seen.belief.mean, belief.mean)
+    assert_array_equal(seen.counts, visits)
+    some = rng.integers(N, size=12)
+    there = belief.posterior(fleet.arms.take(some)).covariance()
+    assert_allclose(seen.view(some).covariance(), there, rtol=1e-9, atol=1e-12)
+    # never surer than the exact belief by much, and close to it
+    exact = FLEET.prior().condition_evidence(READER.evidence([(trip, source)]))
+    gap = np.abs(seen.belief.mean[:N] - exact.mean[:N])
+    assert gap.max() < 0.3 * np.sqrt(exact.variance[:N]).max()
+    rows, _, _, noise = dense(trip, source, fleet)
+    _, one, whole = seen.spans_of(reader.spans(trip), source)
+    joint = belief.posterior(fleet.arms).covariance()
+    assert_allclose(whole, np.sqrt((rows @ joint @ rows.T + noise)[0, 0]), rtol=1e-6)
+    assert_allclose(one[0], whole, rtol=0.05)
+    monkeypatch.setattr("superarm.service.model.fleet.MOST_NETWORK_EDGES", 200)
+    with pytest.raises(CapacityError, match="one service per region"):
+        Fleet(CITY).prior()

@@ -1,0 +1,173 @@
+"""Towns in which keys drive, report and are learned from, without a server."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from superarm.navigation import RoadNetwork, Vehicle
+from superarm.oracles import Dijkstra, Paths
+from superarm.service.http.surprises import Surprises
+from superarm.service.learning.comparing import compared
+from superarm.service.learning.learner import gains_of
+from superarm.service.learning.trust import Trust
+from superarm.service.model.fleet import Fleet
+from superarm.service.model.posterior import RoadPosterior
+from superarm.service.model.trip import MeasuredTrip, Reader, Source
+from superarm.service.trips.intake import Checked
+from superarm.service.trips.plausibility import Verdict, judged
+from superarm.service.trips.standings import Standing
+
+TRIP_EFFECT, KEY_EFFECT = 0.15, 0.05
+KEYS = 10
+BATCH = 5
+
+
+class Town:
+    """A network, its vehicles, and what the roads really cost."""
+
+    def __init__(self, network: RoadNetwork) -> None:
+        self.network = network
+        self.fleet = Fleet(network)
+        self.reader = Reader(self.fleet)
+        self.prior: Any = self.fleet.prior()
+        n = network.n_edges
+        self._paths = Paths.on_turns(n, network.turns, *(int(e) for e in network.turns[0]))
+
+    def truth_wh(self, seed: int, vehicle: Vehicle | None = None) -> Any:
+        """True energies of all edges: physics times a log-normal field."""
+        model = self.fleet.reference
+        true = model.draw_truth_wh("positive", np.random.default_rng(seed)) - model.potential_wh
+        factor = true / np.maximum(model.prior_cost_wh, 1e-9)
+        drivetrain = self.fleet.drivetrain(vehicle or Vehicle())
+        return drivetrain.cost_wh * factor + drivetrain.potential_wh
+
+    def best(self, cost: Any, start: int, goal: int) -> Any:
+        paths = self._paths.between(start, goal)
+        return Dijkstra().select(paths, -np.maximum(cost, 1e-9))
+
+    def posterior(self, belief: Any, trips: int = 0, trust: Trust | None = None) -> RoadPosterior:
+        found = RoadPosterior.of(self.fleet, belief, np.zeros(self.network.n_edges), trips=trips)
+        if trust is None:
+            return found
+        return RoadPosterior(
+            self.fleet,
+            belief,
+            0,
+            trips,
+            found.std,
+            found.counts,
+            trust.spread,
+            trust.spreads(),
+        )
+
+    def total(self, edges: Any, energy_wh: float, vehicle: Vehicle | None = None) -> MeasuredTrip:
+        last = np.array([edges.size - 1])
+        return MeasuredTrip(vehicle or Vehicle(), edges, np.array([0]), last, np.array([energy_wh]))
+
+    def judge(self, trip: MeasuredTrip, source: Source, posterior: RoadPosterior) -> Verdict:
+        return judged(trip, source, posterior, self.reader)
+
+
+@dataclass
+class Run:
+    """What came of a season of trips."""
+
+    posterior: RoadPosterior
+    honest: int = 0
+    learned: int = 0
+    predicted_wh: float = 0.0
+    true_wh: float = 0.0
+    aside: dict[str, str] = field(default_factory=dict)
+    alarms: list[str] = field(default_factory=list)
+    spread: float = 0.0
+
+
+def season(  # noqa: C901, PLR0913, PLR0915, PLR0917 - a world, a villain, a season
+    town: Town,
+    seed: int,
+    trips: int,
+    attack: Callable[[float, float], float] | None,
+    share: float,
+    winter: int | None = None,
+) -> Run:
+    """Ten keys drive best routes; the tenth reports `attack(energy, chance)`, or nothing at all.
+
+    The same random numbers are used with and without it, so that runs can be compared.
+    """
+    rng = np.random.default_rng(seed)
+    truth, n = town.truth_wh(seed), town.network.n_edges
+    gains = KEY_EFFECT * rng.standard_normal(KEYS)
+    drivetrain = town.fleet.drivetrain(Vehicle())
+    standings = {str(k): Standing(str(k), k) for k in range(KEYS)}
+    belief, trust, surprises = town.prior, Trust(), Surprises()
+    stored: list[tuple[str, MeasuredTrip, Source]] = []
+    pending: list[tuple[str, MeasuredTrip, Source]] = []
+    run = Run(town.posterior(belief))
+
+    def again() -> None:
+        nonlocal belief, stored, pending, trust
+        stored = [one for one in stored if one[0] not in run.aside]
+        pending = [one for one in pending if one[0] not in run.aside]
+        trust = trust.without(list(run.aside))
+        evidence = town.reader.evidence([one[1:] for one in stored])
+        belief = town.prior.condition_evidence(evidence) if stored else town.prior
+        run.posterior = town.posterior(belief, len(stored), trust)
+
+    for moment in range(trips):
+        chance, who, noise, trip_effect = (
+            rng.random(),
+            int(rng.integers(KEYS - 1)),
+            rng.standard_normal(),
+            rng.standard_normal(),
+        )
+        start, goal = (int(e) for e in rng.choice(n, 2, replace=False))
+        made_up = rng.random()
+        villain = chance < share
+        if villain and attack is None:
+            continue
+        k = KEYS - 1 if villain else who
+        key = str(k)
+        edges = town.best(run.posterior.cost_wh(drivetrain), start, goal)
+        level = 1.3 if winter is not None and moment >= winter else 1.0
+        energy = level * truth[edges].sum() * np.exp(TRIP_EFFECT * trip_effect + gains[k])
+        energy += drivetrain.noise_wh * np.sqrt(edges.size) * noise
+        if villain:
+            assert attack is not None
+            energy = attack(float(energy), made_up)
+        else:
+            run.honest += 1
+            run.predicted_wh += float(run.posterior.energy_wh(drivetrain)[edges].sum())
+            run.true_wh += float(truth[edges].sum())
+        if key in run.aside:
+            continue
+        spread = run.posterior.spreads.get(key, run.posterior.spread)
+        source = standings[key].source(spread)
+        verdict = judged(
+            town.total(edges, energy), source, run.posterior, town.reader, surprises.widened()
+        )
+        item = Checked(key, key, None, "", {}, verdict.reason, verdict.z)  # type: ignore[arg-type]
+        refused = surprises.after([item])
+        if refused:
+            run.aside |= refused
+            again()
+        if verdict.reason is not None or key in run.aside:
+            continue
+        pending.append((key, verdict.trip, source))
+        if len(pending) < BATCH:
+            continue
+        trust = trust.after(compared(pending, run.posterior, town.reader))
+        belief = belief.condition_evidence(town.reader.evidence([one[1:] for one in pending]))
+        stored, pending = stored + pending, []
+        run.posterior = town.posterior(belief, len(stored), trust)
+        believed = {name: how for name, how in standings.items() if name not in run.aside}
+        suspects = trust.suspects(gains_of(town.fleet, belief, believed))
+        if suspects:
+            run.aside |= suspects
+            again()
+        if (drift := trust.drift()) is not None:
+            run.alarms.append(drift)
+    run.learned = sum(one[0] != str(KEYS - 1) for one in stored + pending)
+    run.spread = trust.spread
+    return run
