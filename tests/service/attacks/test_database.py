@@ -98,6 +98,7 @@ def secrets_shown(server: Server, secret: str) -> list[str]:
     return [line for line in lines if secret in line]
 
 
+@pytest.mark.slow
 def test_a_database_that_starts_later_is_waited_for_by_the_learner(
     tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:

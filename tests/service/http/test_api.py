@@ -474,7 +474,15 @@ def test_requests_have_ids_and_leave_json_in_the_log(served: Served) -> None:
 
 
 def test_metrics_speak_of_lag_arms_queue_and_quarantine(served: Served) -> None:
-    text = served.server.ask("GET", "/metrics").body.decode()
+    server = served.server
+    assert server.ask("POST", "/v1/routes", {"start": IDS[0], "goal": IDS[9]}).status == 200
+    assert server.ask("POST", "/v1/trips", a_trip(70)).status in {200, 201}
+    until = time.monotonic() + 20
+    while server.ask("GET", "/v1/trips/api-70").json["state"] != "learned":
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    time.sleep(2.1)  # sums are two seconds old at most
+    text = server.ask("GET", "/metrics").body.decode()
     for name in (
         "learning_lag_seconds",
         "distinct_arms",

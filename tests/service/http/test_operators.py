@@ -183,6 +183,7 @@ def test_stats_show_others_keys_to_administrators_only(served: Served) -> None:
     assert identity in {row["key"] for row in everything}
 
 
+@pytest.mark.slow
 def test_a_biased_logger_is_told_so(tmp_path: Path) -> None:
     """Ten per cent too much among honest loggers: corrected for, and said, but not set aside."""
     CITY.save(tmp_path / "city.npz")

@@ -64,9 +64,9 @@ def test_one_bad_key_changes_nothing_for_others(town: Town, attack: str) -> None
 @pytest.mark.parametrize("share", [0.1, 0.3])
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_one_bad_key_changes_nothing_in_other_worlds(town: Town, attack: str, share: float) -> None:
-    for seed in range(1, 6):
-        clean = season(town, seed, 800, None, share)
-        spoilt = season(town, seed, 800, ATTACKS[attack], share)
+    for seed in range(1, 4):
+        clean = season(town, seed, 600, None, share)
+        spoilt = season(town, seed, 600, ATTACKS[attack], share)
         found = harm(town, clean, spoilt, seed)
         assert max(abs(part) for part in found.values()) < MOST_HARM, (seed, found)
         for run in (clean, spoilt):

@@ -496,7 +496,7 @@ def test_a_database_with_trips_of_an_earlier_model_is_refused(tmp_path: Path) ->
         columns = "xact, key_id, owner, trip_id, content_sha256, received_at, driven_at, vehicle"
         connection.execute(
             text(
-                f"INSERT INTO trips ({columns}, edges, spans, energies_wh) "
+                f"INSERT INTO trips ({columns}, edges, spans, energies_wh) "  # noqa: S608
                 "VALUES (0, 'k', 'k', 't', 'x', 0, 0, '', '', '', '')"
             )
         )
