@@ -309,6 +309,20 @@ def test_functionals_with_shared_errors_are_a_dense_solve(
     assert_allclose(moved.weighted, again.weighted, rtol=1e-8, atol=1e-9)
 
 
+@given(rngs(), st.integers(2, 8), st.integers(1, 12), finite(0.2, 5.0))
+def test_an_arm_nobody_asks_for_is_noise(
+    rng: np.random.Generator, n: int, m: int, precision: float
+) -> None:
+    rows, values = rng.standard_normal((m, n)), rng.standard_normal(m)
+    seen = Evidence.of_functionals(csr_array(rows), values, 1.0).without_last(precision)
+    noise = np.eye(m) + np.outer(rows[:, -1], rows[:, -1]) / precision
+    solved = np.linalg.solve(noise, np.column_stack([rows[:, :-1], values]))
+    assert_allclose(seen.precision.toarray(), rows[:, :-1].T @ solved[:, :-1], atol=1e-8)
+    assert_allclose(seen.weighted, rows[:, :-1].T @ solved[:, -1], atol=1e-8)
+    assert_allclose(seen.squares, values @ solved[:, -1], atol=1e-8)
+    assert_allclose(seen.log_noise, np.linalg.slogdet(noise)[1], atol=1e-8)
+
+
 def test_bad_functionals_are_refused() -> None:
     one = csr_array(np.ones((2, 3)))
     with pytest.raises(ValueError, match="at most one common error"):

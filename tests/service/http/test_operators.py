@@ -170,6 +170,74 @@ def test_a_key_that_sends_nonsense_is_set_aside_told_and_let_in_again(served: Se
     assert server.ask("GET", "/v1/stats").json["alarms"] == []
 
 
+def test_sending_an_odd_trip_again_and_again_is_one_odd_trip(served: Served) -> None:
+    server, mine = served.server, served.key()
+    for number in range(70, 75):
+        assert server.ask("POST", "/v1/trips", a_trip(number), mine).status == 201
+    odd = a_trip(80)
+    odd["total_energy_wh"] = 50_000.0
+    for _ in range(6):
+        assert server.ask("POST", "/v1/trips", odd, mine).json["status"] == "quarantined"
+    time.sleep(1.5)
+    assert server.ask("GET", "/v1/keys/me", headers=mine).json["trusted"]
+
+
+def test_odd_trips_that_are_released_say_nothing_against_their_key(served: Served) -> None:
+    server, mine = served.server, served.key()
+    for number in range(90, 96):
+        assert server.ask("POST", "/v1/trips", a_trip(number), mine).status == 201
+    odd = a_trip(
+        99,
+        spans=[
+            {"first": 5 * i, "last": 5 * i + 4, "energy_wh": 3000.0 * (-1) ** i} for i in range(4)
+        ],
+    )
+    assert server.ask("POST", "/v1/trips", odd, mine).json["status"] == "quarantined"
+    place = server.ask("GET", "/v1/quarantine", headers=mine).json["trips"][0]["sequence"]
+    released = server.ask("POST", f"/v1/quarantine/{place}/release").json
+    assert (released["status"], released["left_out"]) == ("accepted", [])
+    eventually(
+        lambda: server.ask("GET", "/v1/trips/op-99", headers=mine).json["state"] != "waiting"
+    )
+    time.sleep(1.5)
+    assert server.ask("GET", "/v1/keys/me", headers=mine).json["trusted"]
+    learned = server.ask("GET", "/v1/stats").json["trips_learned"]
+    assert server.ask("DELETE", "/v1/trips/op-99", headers=mine).status == 204
+    eventually(lambda: server.ask("GET", "/v1/stats").json["trips_learned"] < learned)
+
+
+def test_odd_keys_and_ids_are_refused(served: Served) -> None:
+    server = served.server
+    for when in ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2020-01-01T00:00:00Z"):
+        assert server.ask("POST", "/v1/keys", {"name": "x", "expires_at": when}).status == 422
+    for name in ("a\x00b", "a\nb", "a\u202eb"):
+        assert server.ask("POST", "/v1/keys", {"name": name}).status == 422
+    assert server.ask("GET", "/v1/keys").status == 200
+    assert server.ask("GET", "/v1/trips/%00").status == 422
+    assert server.ask("GET", "/v1/trips/x?owner=%00").status == 422
+    slashed = a_trip(21) | {"trip_id": "day/1"}
+    assert server.ask("POST", "/v1/trips", slashed).status == 201
+    assert server.ask("GET", "/v1/trips/day%2F1").json["trip_id"] == "day/1"
+    assert server.ask("DELETE", "/v1/trips/day/1").status == 204
+    reader = served.key("read")
+    assert server.ask("DELETE", "/v1/keys/me?purge=true", headers=reader).status == 403
+
+
+def test_long_lists_come_in_pieces(served: Served) -> None:
+    server, mine = served.server, served.key()
+    edges, _ = trip_between(CITY, np.random.default_rng(3), 1_900)
+    energies = trip_between(CITY, np.random.default_rng(3), 1_900)[1]
+    for number in range(14):
+        trip: dict[str, Any] = {"trip_id": f"long-{number}", "edges": edges, "driven_at": WHEN}
+        trip["edge_energy_wh"] = energies
+        assert server.ask("POST", "/v1/trips", trip, mine).status == 201
+    first = server.ask("GET", "/v1/trips?limit=1000", headers=mine).json["trips"]
+    assert 0 < len(first) < 14
+    after = first[-1]["sequence"]
+    rest = server.ask("GET", f"/v1/trips?limit=1000&after={after}", headers=mine).json["trips"]
+    assert len(first) + len(rest) == 14
+
+
 def test_stats_show_others_keys_to_administrators_only(served: Served) -> None:
     server, mine = served.server, served.key()
     assert server.ask("POST", "/v1/trips", a_trip(60), mine).status == 201

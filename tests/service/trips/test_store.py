@@ -29,6 +29,7 @@ from superarm.service.model.trip import Reader  # noqa: E402
 from superarm.service.routes.router import RouteQuery, Router  # noqa: E402
 from superarm.service.routes.tokens import IssuedRoute, RouteTokens  # noqa: E402
 from superarm.service.tables import metadata  # noqa: E402
+from superarm.service.trips.folding import FoldedTrips  # noqa: E402
 from superarm.service.trips.history import Cursor, History  # noqa: E402
 from superarm.service.trips.intake import Checked, Intake  # noqa: E402
 from superarm.service.trips.quarantine import forget_quarantined  # noqa: E402
@@ -456,6 +457,79 @@ def test_many_workers_may_claim_a_new_database_at_once(cluster: str, tmp_path: P
     for worker in workers:
         worker.join()
     assert problems == []
+
+
+def test_folding_changes_nothing_for_keys_without_a_slot(database: Database) -> None:
+    store, history = TripStore(database, CITY, 0), History(database, READER)
+    store.keep([reported(i, key="late", total=i % 2 == 0) for i in range(12)])
+    before = believed(database)
+    assert history.fold(now_us()) == 12
+    after = believed(database)
+    # folded trips of one key share its gain, single ones have a noise each: close, not equal
+    assert_allclose(after[0].variance, before[0].variance, rtol=0.3)
+    assert_allclose(after[0].mean, before[0].mean, atol=0.3 * np.sqrt(before[0].variance.max()))
+    assert after[2] == before[2]
+
+
+def test_a_fold_puts_aside_what_it_cannot_sum_up(database: Database) -> None:
+    store, history = store_of(database), History(database, READER)
+    store.keep([reported(i) for i in range(5)])
+    with database.engine.begin() as connection:
+        connection.execute(text("UPDATE trips SET vehicle = 'no vehicle' WHERE trip_id = 't2'"))
+    assert history.fold(now_us()) in {4, 5}
+    assert believed(database)[2] == 4
+    state = store.state_of("k", "t2", 10**9)
+    assert state is not None
+    assert state["state"] == "quarantined"
+
+
+def test_what_was_read_can_be_read_once_more_in_pieces(database: Database) -> None:
+    store, history = store_of(database), History(database, READER)
+    store.keep([reported(i) for i in range(6)])
+    history.fold(now_us())
+    store.keep([reported(i) for i in range(6, 11)])
+    news = history.since(Cursor())
+    counts = [
+        piece.trips if isinstance(piece, FoldedTrips) else len(piece)
+        for piece in history.again(news)
+    ]
+    assert counts == [6, 5]
+    cursor = news.cursor
+    store.keep([reported(i) for i in range(11, 14)])
+    later = history.since(cursor)
+    assert [len(piece) for piece in history.again(later)] == [3]  # type: ignore[arg-type]
+
+
+def test_a_trip_sent_again_into_quarantine_is_the_same_trip(database: Database) -> None:
+    store = store_of(database)
+    absurd = reported(1).trip.model_copy(update={"edge_energy_wh": None, "total_energy_wh": 1e7})
+    assert [store.keep([checked(absurd)])[0].again for _ in range(3)] == [False, True, True]
+
+
+def test_batches_in_any_order_do_not_lock_each_other(cluster: str, tmp_path: Path) -> None:
+    url = fresh_database(cluster, f"{tmp_path.name}-order")
+    databases = [Database(url), Database(url)]
+    databases[0].migrate()
+    databases[0].claim(FLEET.fingerprint(), demo=False)
+    problems: list[BaseException] = []
+
+    def keep(place: int) -> None:
+        store = store_of(databases[place])
+        try:
+            for number in range(40):
+                items = [reported(1000 * place + 2 * number + i, key="ab"[i]) for i in range(2)]
+                store.keep(items[:: 1 if place else -1])
+        except BaseException as error:  # noqa: BLE001 - looked at below
+            problems.append(error)
+
+    workers = [threading.Thread(target=keep, args=(place,)) for place in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert problems == []
+    for one in databases:
+        one.close()
 
 
 def test_the_quarantine_is_forgotten_in_small_steps(database: Database) -> None:

@@ -62,6 +62,25 @@ def test_whatever_waits_is_committed_together_and_one_bad_item_hurts_nobody() ->
     assert woken
 
 
+def test_what_fails_after_a_commit_leaves_the_writer_alive() -> None:
+    store = _Store()
+    store.gate.set()
+
+    def broken(_: object) -> None:
+        raise OSError
+
+    writer = Writer(store, broken, lambda _: None)  # type: ignore[arg-type]
+
+    async def report() -> None:
+        for name in ("one", "two"):
+            outcome = await asyncio.wait_for(writer.keep([item(name)]), 5)
+            assert outcome[0].status == "accepted"
+
+    asyncio.run(report())
+    assert writer.alive
+    writer.close()
+
+
 def test_beyond_its_limit_the_queue_turns_people_away() -> None:
     store = _Store()
     writer = Writer(store, lambda _: None, lambda _: None, most_waiting=5)  # type: ignore[arg-type]

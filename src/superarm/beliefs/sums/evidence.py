@@ -194,6 +194,25 @@ class Evidence:
             _frozen_matrix(moved), frozen(weighted), self.squares, self.log_noise, self.count
         )
 
+    def without_last(self, prior_precision: float) -> "Evidence":
+        """Return what is said of all arms but the last, which is unknown but for its prior.
+
+        Args:
+            prior_precision: of the last arm, which has mean zero; the others know nothing of it.
+        """
+        size = self.weighted.size - 1
+        matrix = self.precision
+        link = csr_array(matrix[:size][:, [size]])
+        total = float(matrix[size, size]) + prior_precision
+        last = float(self.weighted[size])
+        return Evidence(
+            precision=_frozen_matrix(csr_array(matrix[:size][:, :size] - link @ link.T / total)),
+            weighted=frozen(self.weighted[:size] - link.toarray()[:, 0] * (last / total)),
+            squares=self.squares - last**2 / total,
+            log_noise=self.log_noise + float(np.log(total / prior_precision)),
+            count=self.count,
+        )
+
     def __add__(self, other: "Evidence") -> "Evidence":
         """Return what both say together."""
         other.require_size(self.weighted.size)

@@ -153,23 +153,7 @@ def _add_quarantine(app: FastAPI, state: ServiceState) -> None:
     async def released(key: Administering, sequence: _Sequence) -> TripOutcome:
         """Let a trip be learned although it was not plausible."""
         del key
-        row = await asyncio.to_thread(one_quarantined, state.database, sequence)
-        if row is None:
-            raise Refused(404, f"there is no quarantined trip {sequence}")
-        if row.kind == UNLEARNABLE:
-            raise Refused(409, "the learner cannot make sense of this trip; it can only be dropped")
-        trip = TripIn.model_validate_json(row.body)
-        sender = Key(row.key_id, row.owner, "report")
-        checked = await asyncio.to_thread(state.checked, [trip], sender)
-        if checked[0].problem is not None:
-            raise Refused(409, checked[0].problem)
-
-        def keep() -> TripOutcome:
-            outcome = state.store.keep(checked, released=True)[0]
-            drop(state.database, sequence)
-            return outcome
-
-        outcome = await asyncio.to_thread(keep)
+        outcome = await _released(state, sequence)
         state.learning.wake()
         return outcome
 
@@ -186,6 +170,28 @@ def _add_quarantine(app: FastAPI, state: ServiceState) -> None:
         if not drop(state.database, sequence):
             raise Refused(404, f"there is no quarantined trip {sequence}")
         return Response(status_code=204)
+
+
+async def _released(state: ServiceState, sequence: int) -> TripOutcome:
+    row = await asyncio.to_thread(one_quarantined, state.database, sequence)
+    if row is None:
+        raise Refused(404, f"there is no quarantined trip {sequence}")
+    if row.kind == UNLEARNABLE:
+        raise Refused(409, "the learner cannot make sense of this trip; it can only be dropped")
+    if state.is_aside(row.key_id):
+        raise Refused(409, "its key is set aside; let the key in first")
+    if not state.ready:
+        raise Refused(503, "the belief is being loaded; try again", {"retry-after": "1"})
+    trip = TripIn.model_validate_json(row.body)
+    sender = Key(row.key_id, row.owner, "report")
+    checked = await asyncio.to_thread(state.checked, [trip], sender)
+    if checked[0].problem is not None:
+        raise Refused(409, checked[0].problem)
+    kept = await asyncio.to_thread(state.store.keep, checked, released=True)
+    if kept[0].status not in {"accepted", "duplicate"}:
+        raise Refused(409, str(kept[0].detail))
+    await asyncio.to_thread(drop, state.database, sequence)
+    return kept[0]
 
 
 def _shown(state: ServiceState, key: Key) -> KeyOut:

@@ -26,6 +26,7 @@ from superarm.service.trips.schemas import TripBatch, TripIn, TripOutcome, TripO
 PAGE = Path(__file__).parent / "page"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
+_MOST_FAILURES = 3
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -93,6 +94,10 @@ def _add_health(app: FastAPI, state: ServiceState) -> None:
             raise Refused(503, "the belief is being loaded", {"retry-after": "1"})
         if not state.learning.alive:
             raise Refused(503, "the learner is being restarted", {"retry-after": "2"})
+        if state.learning.failures >= _MOST_FAILURES:
+            raise Refused(503, "the learner dies again and again; see the log")
+        if not state.writer.alive:
+            raise Refused(503, "trips cannot be stored; restart the server", {"retry-after": "5"})
         if state.watch.problem is not None:
             raise Refused(503, f"the database fails: {state.watch.problem}", {"retry-after": "2"})
         return Health(status="ready")

@@ -96,7 +96,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - uvicorn's own
         """Start without timers."""
         super().__init__(*args, **options)
-        self._timer: asyncio.TimerHandle | None = None
+        self._timers: dict[str, asyncio.TimerHandle] = {}
         self._head = 0
         self._in_head = True
         self._counted = False
@@ -113,11 +113,13 @@ class GuardedProtocol(HttpToolsProtocol):
         if not self.door.opened(self):
             self.door.refuse(self, "too many")
             return
-        self._start(self.door.limits.head_s, "slow head")
+        self._start("slow head", self.door.limits.head_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
-        self._stop()
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
         if self._counted:
             self._counted = False
             self.door.closed(self)
@@ -135,39 +137,47 @@ class GuardedProtocol(HttpToolsProtocol):
         """Give the headers some time."""
         super().on_message_begin()
         self._in_head, self._head = True, 0
-        self._start(self.door.limits.head_s, "slow head")
+        self._start("slow head", self.door.limits.head_s)
 
     def on_headers_complete(self) -> None:
         """Begin to serve."""
         self._in_head = False
-        self._stop()
-        self.door.works(self)
+        self._stop("slow head")
+        if "slow reader" not in self._timers:
+            self.door.works(self)
         super().on_headers_complete()
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
         super().on_response_complete()
-        if not self.transport.is_closing() and not self.pipeline:
+        if not self.transport.is_closing() and self._is_idle():
             self.door.waits(self)
 
     def pause_writing(self) -> None:
-        """Give the client some time to read."""
+        """Give the client some time to read; meanwhile it may be closed for others."""
         super().pause_writing()
-        self._start(self.door.limits.write_s, "slow reader")
+        self._start("slow reader", self.door.limits.write_s)
+        self.door.waits(self)
 
     def resume_writing(self) -> None:
         """Go on."""
-        self._stop()
+        self._stop("slow reader")
+        if self._counted and not self._is_idle():
+            self.door.works(self)
         super().resume_writing()
 
-    def _start(self, seconds: float, reason: str) -> None:
-        self._stop()
-        self._timer = self.loop.call_later(seconds, self._late, reason)
+    def _is_idle(self) -> bool:
+        cycle: Any = self.cycle  # none before the first request
+        return cycle is None or bool(cycle.response_complete)
 
-    def _stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def _start(self, reason: str, seconds: float) -> None:
+        self._stop(reason)
+        self._timers[reason] = self.loop.call_later(seconds, self._late, reason)
+
+    def _stop(self, reason: str) -> None:
+        timer = self._timers.pop(reason, None)
+        if timer is not None:
+            timer.cancel()
 
     def _late(self, reason: str) -> None:
         if not self.transport.is_closing():

@@ -85,7 +85,7 @@ def role_for(method: str, path: str) -> Role | None:  # noqa: PLR0911 - one per 
         return "read"
     if not path.startswith("/v1/") or path == "/v1/openapi.json":
         return None
-    if path == "/v1/keys/me":
+    if path == "/v1/keys/me" and method in {"GET", "HEAD"}:
         return "read"
     if path.startswith("/v1/keys"):
         return "admin"
@@ -190,7 +190,9 @@ class Gate:
             await self._let_in(scope, headers, receive, answering)
         except Refused as refused:
             await _refuse(answering, refused, request_id)
-        except Exception:
+        except Exception as error:
+            if _has_gone(error):  # nobody is there to be answered
+                return
             logger.exception("unexpected", extra={"request_id": request_id})
             if not answer["begun"]:
                 sorry = Refused(500, "something went wrong here; it has been logged")
@@ -266,6 +268,13 @@ class Gate:
                 "key": scope["state"].get("key_id"),
             },
         )
+
+
+def _has_gone(error: Exception) -> bool:
+    """Say whether a client was cut off, or has left, while it was being answered."""
+    if isinstance(error, OSError):
+        return isinstance(error, ConnectionError)
+    return isinstance(error, RuntimeError) and "closed" in str(error)
 
 
 def _bearer_of(headers: dict[str, bytes]) -> str | None:

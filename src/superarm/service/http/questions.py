@@ -151,7 +151,11 @@ def stats_for(state: ServiceState, key_id: str | None) -> StatsAnswer:
     current = state.current
     heard = sorted({key for key, _ in sums} | set(state.watch.standings))
     shown = heard if key_id is None else [key for key in heard if key == key_id]
-    alarms = [alarm for alarm in state.alarms.standing() if key_id is None or alarm.key_id is None]
+    alarms = [
+        alarm
+        for alarm in state.alarms.standing()
+        if key_id is None or alarm.key_id in {None, key_id}
+    ]
     return StatsAnswer(
         trips=stored,
         trips_learned=0 if current is None else current.posterior.trips,

@@ -12,6 +12,7 @@ from superarm.service.http.access import Reporting
 from superarm.service.http.gate import Refused
 from superarm.service.http.keys import RANKS, Key
 from superarm.service.http.problems import ANY_BODY, ANY_KEY, problems
+from superarm.service.http.schemas import PLAIN
 from superarm.service.http.state import ServiceState
 from superarm.service.trips.schemas import (
     MOST_TRIPS,
@@ -87,10 +88,19 @@ _BODY = {
 _OUTCOME = TripOutcome | TripOutcomes
 _TRIP: TypeAdapter[TripIn] = TypeAdapter(TripIn)
 
-_TripId = Annotated[str, Path(min_length=1, max_length=100, description="As it was reported.")]
+_TripId = Annotated[
+    str,
+    Path(
+        min_length=1, max_length=100, pattern=r"^[\x21-\x7e]+$", description="As it was reported."
+    ),
+]
 _Owner = Annotated[
     str | None,
-    Query(max_length=100, description="For administrators: the name of the key it came with."),
+    Query(
+        max_length=100,
+        pattern=PLAIN,
+        description="For administrators: the name of the key it came with.",
+    ),
 ]
 
 
@@ -161,7 +171,7 @@ def add_reports(app: FastAPI, state: ServiceState) -> None:
         return StoredTrips(trips=[_shown(state, row) for row in rows])
 
     @app.get(
-        "/v1/trips/{trip_id}",
+        "/v1/trips/{trip_id:path}",
         operation_id="get_trip",
         responses=problems(*ANY_KEY, 404, 422, 503),
         tags=["trips"],
@@ -176,7 +186,7 @@ def add_reports(app: FastAPI, state: ServiceState) -> None:
         return TripState(trip_id=trip_id, **found)
 
     @app.delete(
-        "/v1/trips/{trip_id}",
+        "/v1/trips/{trip_id:path}",
         operation_id="delete_trip",
         status_code=204,
         responses=problems(*ANY_KEY, 404, 422, 503),

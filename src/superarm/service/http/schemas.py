@@ -1,12 +1,29 @@
 """Keys, numbers and problems as JSON."""
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
 
 from superarm.service.http.keys import Role
 from superarm.service.model.vehicle import Given
+
+PLAIN = r"^[^\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]+$"
+"""Text without anything that cannot be seen."""
+
+_MOST_YEARS = 100
+
+
+def _to_come(time: datetime) -> datetime:
+    now = datetime.now(UTC)
+    try:
+        moment = time.astimezone(UTC)
+    except OverflowError:
+        moment = now
+    if not now < moment < now + timedelta(days=365 * _MOST_YEARS):
+        msg = f"a key expires in the future, within {_MOST_YEARS} years"
+        raise ValueError(msg)
+    return moment
 
 
 class Problem(BaseModel):
@@ -77,9 +94,9 @@ class StatsAnswer(BaseModel):
 class NewKey(Given):
     """A key to make."""
 
-    name: Annotated[str, Field(min_length=1, max_length=100)]
+    name: Annotated[str, Field(min_length=1, max_length=100, pattern=PLAIN)]
     role: Role = "report"
-    expires_at: AwareDatetime | None = Field(
+    expires_at: Annotated[AwareDatetime, AfterValidator(_to_come)] | None = Field(
         default=None, description="When it stops to work; left out: never."
     )
 

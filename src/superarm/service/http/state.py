@@ -4,7 +4,7 @@ import asyncio
 import gzip
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,7 +32,7 @@ from superarm.service.model.trip import Reader
 from superarm.service.routes.navigator import Navigator, Question
 from superarm.service.routes.router import RouteQuery
 from superarm.service.routes.tokens import RouteTokens
-from superarm.service.trips.intake import Checked, Intake
+from superarm.service.trips.intake import MOST_SUGGESTIONS, Checked, Intake
 from superarm.service.trips.schemas import TripIn, TripOutcome
 from superarm.service.trips.standings import Standing, set_aside
 from superarm.service.trips.store import Sums, TripStore
@@ -45,6 +45,21 @@ _FRESH_S = 2.0
 _STRANGERS_PER_SECOND = 50.0
 _LOOKS_PER_SECOND = 4.0
 _WARM_UPS = 20
+_WORK_OF_TRIP, _WORK_OF_SLICE = 100, 5_000
+
+
+def slices(trips: Sequence[TripIn]) -> Iterator[list[TripIn]]:
+    """Yield trips in pieces that take about as long to look at."""
+    some: list[TripIn] = []
+    work = 0
+    for trip in trips:
+        some.append(trip)
+        work += _WORK_OF_TRIP + len(trip.edges or ())
+        if work >= _WORK_OF_SLICE:
+            yield some
+            some, work = [], 0
+    if some:
+        yield some
 
 
 @dataclass(frozen=True)
@@ -243,15 +258,26 @@ class ServiceState:
         if not self.ready:
             raise Refused(503, "the belief is being loaded; try again", {"retry-after": "1"})
         loop = asyncio.get_running_loop()
-        checked = await loop.run_in_executor(self._checker, self.checked, trips, key)
+        checked: list[Checked] = []
+        for number, some in enumerate(slices(trips)):  # requests take turns
+            most = 0 if number else MOST_SUGGESTIONS
+            checked += await loop.run_in_executor(self._checker, self.checked, some, key, most)
         return await self.writer.keep(checked)
 
-    def checked(self, trips: Sequence[TripIn], key: Key) -> list[Checked]:
+    def checked(
+        self, trips: Sequence[TripIn], key: Key, suggestions: int = MOST_SUGGESTIONS
+    ) -> list[Checked]:
         """Look at trips."""
         standing = self.watch.standings.get(key.id, Standing(key.id))
         with self.posteriors.reading() as current:
             return self.intake.checked(
-                trips, key.id, key.name, standing, current.posterior, self.widened()
+                trips,
+                key.id,
+                key.name,
+                standing,
+                current.posterior,
+                self.widened(),
+                suggestions,
             )
 
     def widened(self) -> float:
@@ -268,15 +294,17 @@ class ServiceState:
     def _stored(self, done: Sequence[tuple[Checked, TripOutcome]]) -> None:
         """Wake the learner; take note of what surprised; set keys aside that do too often."""
         self.learning.wake()
-        new = [item for item, outcome in done if outcome.status in {"accepted", "quarantined"}]
-        new = [item for item in new if item.problem is None and not self._is_aside(item.key_id)]
+        counted = {"accepted", "quarantined"}
+        new = [item for item, said in done if said.status in counted and not said.again]
+        new = [item for item in new if item.problem is None and not self.is_aside(item.key_id)]
         suspects = self.surprises.after(new)
         if suspects:
             for key_id in set_aside(self.database, suspects):
                 self.alarms.say("set aside", suspects[key_id], key_id)
             self.watch.look_now()
 
-    def _is_aside(self, key_id: str) -> bool:
+    def is_aside(self, key_id: str) -> bool:
+        """Say whether a key's trips are not learned."""
         standing = self.watch.standings.get(key_id)
         return standing is not None and standing.is_aside
 
@@ -330,7 +358,7 @@ class ServiceState:
         current, (stored, aside) = self.current, self.counts()
         learned = 0 if current is None else current.posterior.trips
         sums = self.calibration()
-        trust = {(key,): float(not self._is_aside(key)) for key in {name for name, _ in sums}}
+        trust = {(key,): float(not self.is_aside(key)) for key in {name for name, _ in sums}}
         plain: dict[str, tuple[str, float]] = {
             "trips_stored": ("Trips in the database, folded ones included.", stored),
             "trips_learned": ("Trips the current posterior has learned from.", learned),

@@ -35,6 +35,7 @@ from superarm.service.learning.trust import Trust, informed
 from superarm.service.model.fleet import Fleet
 from superarm.service.model.posterior import RoadPosterior
 from superarm.service.model.trip import Reader
+from superarm.service.trips.folding import FoldedTrips
 from superarm.service.trips.history import (
     Cursor,
     History,
@@ -139,7 +140,6 @@ class Learner:
                 self._tidy()
                 news = self._history.since(learned.cursor, again=began >= self._may_restart)
                 learned = self._after(learned, news)
-                self._judge(learned, news)
             except SQLAlchemyError as error:
                 _tell({"away": f"the database cannot be read, trying again: {_short(error)}"})
                 self._wait(_AFTER_ERROR_S)
@@ -151,6 +151,7 @@ class Learner:
                 self._publish(learned, news)
                 self._save_if_due(learned, at_once=news.restart and news.trips > 0)
             first = False
+            self._judge(learned, news)
             # as long a rest as the work took: larger batches cost less per trip
             pause = min(took, 1.0) if news.trips else self._settings.poll_s
             self._wait(pause, until_woken=not news.trips)
@@ -194,8 +195,8 @@ class Learner:
         if news.restart and learned.cursor.epoch >= 0:
             _tell({"note": "the history was changed; reading all trips again"})
             belief, visits, trips = self._fleet.prior(), np.zeros(self._n), 0
-            gone = [name for name, how in news.standings.items() if how.is_aside]
-            trust = trust.without(gone)
+            known = {name for name, how in news.standings.items() if not how.is_aside}
+            trust = trust.without([name for name in trust.tracks if name not in known])
         threads = os.cpu_count() if news.restart else 1
         with threadpool_limits(threads):
             if not news.restart or learned.cursor.epoch < 0:
@@ -227,7 +228,17 @@ class Learner:
             visits = visits + self._reader.visits(one.trip for one in some)
             trips += len(some)
 
-        bad = bisected(news.singly, use)
+        bad: list[ReadTrip] = []
+        for some in self._history.again(news):
+            if isinstance(some, FoldedTrips):
+                try:
+                    belief = self._conditioned(belief, some.evidence)
+                except (ArithmeticError, ValueError, np.linalg.LinAlgError, SuperarmError) as error:
+                    _tell({"note": f"{some.trips} folded trips cannot be learned: {error}"})
+                else:
+                    visits, trips = visits + some.visits, trips + some.trips
+            else:
+                bad += bisected(some, use)
         if bad:
             reason = "the learner cannot condition on this trip"
             count = move_aside(self._database, [one.sequence for one in bad], reason)
@@ -244,7 +255,7 @@ class Learner:
     ) -> Trust:
         """Return whom to believe after comparing new trips with what was predicted."""
         posterior = RoadPosterior.of(self._fleet, belief, visits, trips=trips)
-        some = [(one.key_id, one.trip, one.source) for one in news.singly]
+        some = [(one.key_id, one.trip, one.source) for one in news.singly if not one.source.vouched]
         try:
             return trust.after(compared(some, posterior, self._reader))
         except (ArithmeticError, ValueError, np.linalg.LinAlgError, SuperarmError) as error:
@@ -262,7 +273,12 @@ class Learner:
             for name, reason in suspects.items()
             if name in known and not known[name].is_aside
         }
-        for name in set_aside(self._database, found) if found else ():
+        try:
+            done = set_aside(self._database, found) if found else []
+        except SQLAlchemyError as error:  # they surprise again with the next batch
+            _tell({"away": f"keys could not be set aside: {_short(error)}"})
+            return
+        for name in done:
             _tell({"alarm": {"key": name, "reason": found[name]}})
             self._may_restart = -np.inf
 

@@ -110,6 +110,7 @@ class Learning:
         self._lock = threading.Lock()
         self._ending = threading.Event()
         self.restarts = 0
+        self.failures = 0  # deaths since the last posterior
         self._process = self._started()
         self._thread = threading.Thread(target=self._listen, name="learning", daemon=True)
         self._thread.start()
@@ -163,6 +164,7 @@ class Learning:
             if self._stopping:
                 return
             self.restarts += 1
+            self.failures += 1
             ended = f"the learner ended with code {self._process.returncode}; starting it again"
             self._told("note", ended)
             if self._ending.wait(min(self.restarts, 10)):
@@ -190,6 +192,7 @@ class Learning:
             spread=facts["spread"],
             spreads=facts["spreads"],
         )
+        self.failures = 0
         before = self._slot
         names = ("distinct", "lag_s", "mark", "surprises", "drift")
         self._swap(Current(posterior, **{name: facts[name] for name in names}))

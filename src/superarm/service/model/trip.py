@@ -1,6 +1,6 @@
 """A trip as arrays: which edges, which spans of them were measured, what that says of the roads."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,8 @@ from superarm.arrays import Rows, Vector
 from superarm.beliefs import Evidence
 from superarm.navigation import Vehicle
 from superarm.service.model.fleet import KEY_DEVIATION, Fleet
+
+_MOST_LINKS = 20_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,11 +87,13 @@ class Source:
         slot: of the key's gain, or -1 if it has none.
         deviation: how far its gain may be off.
         spread: deviation of what all of one trip has in common, as a share.
+        vouched: whether somebody has released this trip: it says nothing about the key.
     """
 
     slot: int = -1
     deviation: float = KEY_DEVIATION
     spread: float = 0.0
+    vouched: bool = False
 
 
 class Reader:
@@ -117,20 +121,30 @@ class Reader:
 
     def evidence(self, trips: Sequence[tuple[MeasuredTrip, Source]]) -> Evidence:
         """Return what trips say about roads and gains."""
-        columns = [self.n_edges + source.slot if source.slot >= 0 else -1 for _, source in trips]
+        pieces = list(_pieces(trips))
+        if len(pieces) > 1:  # every trip links all of its edges: not too many at one time
+            return sum(map(self.evidence, pieces), Evidence.nothing(self.fleet.n_arms))
+        columns = [
+            self.n_edges + source.slot if source.slot >= 0 and not source.vouched else -1
+            for _, source in trips
+        ]
         units = [self.fleet.gain_unit(source.deviation) for _, source in trips]
         return self._evidence(trips, columns, units, self.fleet.n_arms)
 
     def evidence_of_one(self, trips: Sequence[tuple[MeasuredTrip, Source]]) -> Evidence:
         """Return what trips of one key say about roads and its gain, which comes last, as it is."""
         count = len(trips)
-        return self._evidence(trips, [self.n_edges] * count, [1.0] * count, self.n_edges + 1)
+        columns = [-1 if source.vouched else self.n_edges for _, source in trips]
+        return self._evidence(trips, columns, [1.0] * count, self.n_edges + 1)
 
     def placed(self, evidence: Evidence, source: Source) -> Evidence:
         """Return the evidence of one key among all arms."""
         roads = np.arange(self.n_edges)
-        unit = self.fleet.gain_unit(source.deviation) if source.slot >= 0 else 0.0
-        place = self.n_edges + max(source.slot, 0)
+        if source.slot < 0:  # its gain is noise
+            evidence = evidence.without_last(1 / source.deviation**2)
+            return evidence.moved(self.fleet.n_arms, roads, np.ones(self.n_edges))
+        unit = self.fleet.gain_unit(source.deviation)
+        place = self.n_edges + source.slot
         return evidence.moved(
             self.fleet.n_arms, np.append(roads, place), np.append(np.ones(self.n_edges), unit)
         )
@@ -178,6 +192,20 @@ class Reader:
         places = [covered(trip)[0] for trip in trips]
         flat = np.concatenate(places) if places else np.empty(0, dtype=np.intp)
         return np.bincount(flat, minlength=self.n_edges).astype(np.float64)
+
+
+def _pieces(
+    trips: Sequence[tuple[MeasuredTrip, Source]],
+) -> Iterator[Sequence[tuple[MeasuredTrip, Source]]]:
+    """Yield trips in pieces that link at most so many pairs of edges, or single ones."""
+    begin = links = 0
+    for place, (trip, _) in enumerate(trips):
+        mine = trip.edges.size**2
+        if links + mine > _MOST_LINKS and place > begin:
+            yield trips[begin:place]
+            begin, links = place, 0
+        links += mine
+    yield trips[begin:]
 
 
 def covered(trip: MeasuredTrip) -> tuple[Rows, Rows]:

@@ -1,7 +1,7 @@
 """Reading trips, each once, in the order in which they became certain."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,7 @@ class NewTrips:
         singly: the trips one by one, as far as they are few; their sums are in `evidence`.
         standings: how keys stand.
         oldest_us: when the oldest new trip was received; zero if there is none, or all are read.
+        begin: the mark from which on trips were read.
         unreadable: trips that were put aside instead.
     """
 
@@ -79,6 +80,7 @@ class NewTrips:
     singly: tuple[ReadTrip, ...]
     standings: Mapping[str, Standing]
     oldest_us: int
+    begin: int
     unreadable: int = 0
 
 
@@ -133,8 +135,20 @@ class History:
             kept,
             how,
             oldest,
+            begin,
             len(bad),
         )
+
+    def again(self, news: NewTrips) -> Iterator[FoldedTrips | list[ReadTrip]]:
+        """Yield what was read once more, in pieces: sums of folded trips, then trips one by one."""
+        with self._database.reading() as connection:
+            if news.restart:
+                for row in connection.execute(select(folded)).all():
+                    standing = news.standings.get(row.key_id, Standing(row.key_id))
+                    if not standing.is_aside:
+                        yield self._placed(row, standing)
+            for rows in self._batches(connection, news.begin, news.cursor.mark):
+                yield self._read(rows, news.standings, [])
 
     def _nothing(self) -> FoldedTrips:
         return FoldedTrips.nothing(self._reader.n_edges, self._reader.fleet.n_arms)
@@ -145,10 +159,13 @@ class History:
         for row in connection.execute(select(folded)):
             standing = how.get(row.key_id, Standing(row.key_id))
             if not standing.is_aside:
-                sums = FoldedTrips.unpack(row.sums)
-                placed = self._reader.placed(sums.evidence, standing.source(0.0))
-                total += FoldedTrips(placed, sums.visits, sums.trips)
+                total += self._placed(row, standing)
         return total
+
+    def _placed(self, row: Any, standing: Standing) -> FoldedTrips:  # noqa: ANN401 - a row
+        sums = FoldedTrips.unpack(row.sums)
+        placed = self._reader.placed(sums.evidence, standing.source(0.0))
+        return FoldedTrips(placed, sums.visits, sums.trips)
 
     def _read(
         self, rows: Sequence[Any], how: Mapping[str, Standing], bad: list[int]
@@ -164,7 +181,8 @@ class History:
                     row.vehicle, row.edges, row.spans, row.energies_wh, self._reader.n_edges
                 )
                 spread = float(row.spread)
-                source = standing.source(spread if 0 <= spread <= MOST_SPREAD else np.nan)
+                known = standing.source(spread if 0 <= spread <= MOST_SPREAD else np.nan)
+                source = replace(known, vouched=bool(row.released))
             except (ValueError, TypeError, OverflowError):
                 bad.append(row.sequence)
             else:
@@ -190,9 +208,10 @@ class History:
     def _batches(connection: Connection, begin: int, end: int) -> Iterator[Sequence[Any]]:
         mark = mark_of_trips(connection.dialect.name)
         columns = (trips.c.vehicle, trips.c.edges, trips.c.spans, trips.c.energies_wh)
-        more = (trips.c.key_id, trips.c.spread, trips.c.received_at, trips.c.sequence)
+        more = (trips.c.key_id, trips.c.spread, trips.c.released)
+        when = (trips.c.received_at, trips.c.sequence, trips.c.content_sha256)
         query = (
-            select(*columns, *more, trips.c.content_sha256)
+            select(*columns, *more, *when)
             .where((mark >= begin) & (mark < end))
             .order_by(trips.c.sequence)
             .execution_options(yield_per=_AT_ONCE)
@@ -202,8 +221,10 @@ class History:
     def fold(self, before_us: int) -> int:
         """Sum up the trips received before some time and delete them; return how many.
 
-        What is believed does not change, and trip ids are kept as hashes, so that a trip sent again
-        is known. Workers read the history anew, since they may not have learned all of these.
+        What is believed does not change (but for keys without a slot, whose gains were a noise of
+        each trip and become one of all that is folded), and trip ids are kept as hashes, so that a
+        trip sent again is known. Workers read the history anew, since they may not have learned
+        all of these.
         """
         count = 0
         while some := self._fold_some(before_us):
@@ -211,6 +232,13 @@ class History:
         return count
 
     def _fold_some(self, before_us: int) -> int:
+        bad: list[int] = []
+        count = self._folded_once(before_us, bad)
+        if bad:
+            move_aside(self._database, bad, _UNREADABLE)
+        return count
+
+    def _folded_once(self, before_us: int, bad: list[int]) -> int:
         with self._database.engine.begin() as connection:
             lock_epoch(connection)  # before looking, so that no purge comes between
             rows = connection.execute(
@@ -222,22 +250,31 @@ class History:
             if not rows:
                 return 0
             bump_epoch(connection)
-            for key_id in {row.key_id for row in rows}:
-                self._fold_key(connection, key_id, [row for row in rows if row.key_id == key_id])
-            numbers = [row.sequence for row in rows]
+            for key_id in sorted({row.key_id for row in rows}):
+                mine = [row for row in rows if row.key_id == key_id]
+                self._fold_key(connection, key_id, mine, bad)
+            numbers = [row.sequence for row in rows if row.sequence not in bad]
             for begin in range(0, len(numbers), 500):
                 some = numbers[begin : begin + 500]
                 connection.execute(delete(trips).where(trips.c.sequence.in_(some)))
         return len(rows)
 
-    def _fold_key(self, connection: Connection, key_id: str, rows: Sequence[Any]) -> None:
-        bad: list[int] = []
-        read = self._read(rows, {}, bad)
-        more = FoldedTrips(
-            self._reader.evidence_of_one([(one.trip, one.source) for one in read]),
-            self._reader.visits(one.trip for one in read),
-            len(read),
-        )
+    def _fold_key(
+        self, connection: Connection, key_id: str, rows: Sequence[Any], bad: list[int]
+    ) -> None:
+        size = self._reader.n_edges
+        more = FoldedTrips.nothing(size, size + 1)
+
+        def add(some: Sequence[ReadTrip]) -> None:
+            nonlocal more
+            found = self._reader.evidence_of_one([(one.trip, one.source) for one in some])
+            require_finite(found)
+            more += FoldedTrips(found, self._reader.visits(one.trip for one in some), len(some))
+
+        bad += [one.sequence for one in bisected(self._read(rows, {}, bad), add)]
+        rows = [row for row in rows if row.sequence not in bad]
+        if not rows:
+            return
         mine = folded.c.key_id == key_id
         before = connection.execute(select(folded.c.sums).where(mine)).scalar()
         if before is None:
@@ -262,10 +299,16 @@ def sound_evidence(reader: Reader, some: Sequence[ReadTrip]) -> Evidence:
     """Return what trips say, or raise if that is not finite."""
     with np.errstate(all="ignore"):
         found = reader.evidence([(one.trip, one.source) for one in some])
-    if not (np.isfinite(found.precision.data).all() and np.isfinite(found.weighted).all()):
+    require_finite(found)
+    return found
+
+
+def require_finite(evidence: Evidence) -> None:
+    """Raise unless what trips say are numbers."""
+    finite = np.isfinite(evidence.precision.data).all() and np.isfinite(evidence.weighted).all()
+    if not finite:
         msg = "the evidence of these trips is not finite"
         raise ValueError(msg)
-    return found
 
 
 def bisected(some: Sequence[ReadTrip], use: Callable[[Sequence[ReadTrip]], None]) -> list[ReadTrip]:
@@ -277,7 +320,14 @@ def bisected(some: Sequence[ReadTrip], use: Callable[[Sequence[ReadTrip]], None]
         return []
     try:
         use(some)
-    except (ArithmeticError, ValueError, IndexError, np.linalg.LinAlgError, SuperarmError):
+    except (
+        ArithmeticError,
+        ValueError,
+        IndexError,
+        MemoryError,
+        np.linalg.LinAlgError,
+        SuperarmError,
+    ):
         if len(some) == 1:
             return list(some)
         middle = len(some) // 2

@@ -23,7 +23,8 @@ from superarm.service.trips.plausibility import Verdict, judged
 from superarm.service.trips.schemas import TripIn, printable
 from superarm.service.trips.standings import Standing
 
-_MOST_SUGGESTIONS = 3
+MOST_SUGGESTIONS = 3
+"""For how many unknown edges of a request it is said what comes close."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,7 @@ class Checked:
         row: columns to store.
         implausible: why it is not believed, if so.
         z: how many deviations its energy is off.
+        share: how far it is off at worst, as a share of what is expected.
         left_out: measurements that are not believed, by position.
         problem: why it cannot be used at all, if so.
     """
@@ -49,6 +51,7 @@ class Checked:
     row: Mapping[str, object]
     implausible: str | None = None
     z: float = 0.0
+    share: float = 0.0
     left_out: tuple[int, ...] = ()
     problem: str | None = None
 
@@ -72,6 +75,7 @@ class Intake:
         standing: Standing,
         posterior: RoadPosterior,
         widened: float = 1.0,
+        suggestions: int = MOST_SUGGESTIONS,
     ) -> list[Checked]:
         """Look at the trips of one request.
 
@@ -82,8 +86,9 @@ class Intake:
             standing: of the key.
             posterior: what is believed now.
             widened: multiplies the deviations of the gate.
+            suggestions: for how many unknown edges to say what comes close.
         """
-        found, suggestions = [], _MOST_SUGGESTIONS
+        found = []
         for trip in trips:
             digest = content_digest(trip)
             try:
@@ -117,6 +122,7 @@ class Intake:
             self._row(verdict, route, trip, spread),
             verdict.reason,
             verdict.z,
+            verdict.share,
             tuple(verdict.left_out.tolist()),
         )
 

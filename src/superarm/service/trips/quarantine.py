@@ -15,10 +15,11 @@ from superarm.service.trips.intake import Checked
 IMPLAUSIBLE, SET_ASIDE, UNLEARNABLE = "implausible", "set_aside", "unlearnable"
 
 _AT_ONCE = 500
+_MOST_LISTED = 2**20
 
 
-def put_aside(connection: Connection, item: Checked, kind: str, reason: str) -> None:
-    """Keep a report that is not to be learned; the same one is kept once."""
+def put_aside(connection: Connection, item: Checked, kind: str, reason: str) -> bool:
+    """Keep a report that is not to be learned; return whether it was not kept before."""
     row = {
         "key_id": item.key_id,
         "owner": item.owner,
@@ -30,7 +31,8 @@ def put_aside(connection: Connection, item: Checked, kind: str, reason: str) -> 
         "body": item.trip.model_dump_json(),
     }
     dialect: Any = sqlite if connection.dialect.name == "sqlite" else postgresql
-    connection.execute(dialect.insert(quarantine).on_conflict_do_nothing(), row)
+    new = dialect.insert(quarantine).on_conflict_do_nothing().returning(quarantine.c.sequence)
+    return connection.execute(new, row).scalar() is not None
 
 
 def move_aside(database: Database, sequences: Sequence[int], reason: str) -> int:
@@ -65,9 +67,15 @@ def quarantined(
     query = select(quarantine).where(quarantine.c.sequence > after)
     if key_id is not None:
         query = query.where(quarantine.c.key_id == key_id)
+    shown, size = [], 0
+    query = query.order_by(quarantine.c.sequence).limit(limit)
     with database.reading() as connection:
-        rows = connection.execute(query.order_by(quarantine.c.sequence).limit(limit)).all()
-    return [row._asdict() for row in rows]
+        for row in connection.execute(query.execution_options(yield_per=20)):
+            shown.append(row._asdict())
+            size += len(row.body)
+            if size > _MOST_LISTED:  # the rest is for another question
+                break
+    return shown
 
 
 def one_quarantined(database: Database, sequence: int) -> Any:  # noqa: ANN401 - a row

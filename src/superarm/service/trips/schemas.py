@@ -20,7 +20,7 @@ from superarm.service.model.vehicle import Given, VehicleIn
 from superarm.service.routes.schemas import EdgeId
 from superarm.service.routes.tokens import MOST_CHARACTERS
 
-MOST_TRIP_EDGES = 5_000
+MOST_TRIP_EDGES = 2_000
 MOST_TRIPS = 1_000
 MOST_AHEAD = timedelta(days=366)
 """Clocks differ, and may be set wrongly, here or there; beyond this it is no clock."""
@@ -154,6 +154,7 @@ class TripOutcome(BaseModel):
     left_out: list[int] = Field(
         default=[], description="Measurements that are not plausible, by position; not learned."
     )
+    again: bool = Field(default=False, exclude=True, description="Whether it was put aside before.")
 
 
 class TripOutcomes(BaseModel):

@@ -43,6 +43,9 @@ RECENT = 1_000
 MOST_SPREAD = 10.0
 """The largest share that all of a trip may have in common."""
 
+MOST_LISTED_EDGES = 20_000
+"""Trips are listed until they have so many edges; go on after the last one."""
+
 _PAUSED = "The trip was put aside, not learned"
 
 
@@ -108,7 +111,7 @@ class TripStore:
                 self._keep_one(connection, item, number, gone, known[item.key_id], sums, released)
                 for item in items
             ]
-            for (key_id, vehicle), more in sums.items():
+            for (key_id, vehicle), more in sorted(sums.items()):  # in one order: no deadlocks
                 _add_sums(connection, self._insert(calibration), key_id, vehicle, more)
         return outcomes
 
@@ -144,12 +147,12 @@ class TripStore:
             "driven_at": (item.trip.driven_at - EPOCH) // timedelta(microseconds=1),
             "content_sha256": item.digest,
             "xact": number,
+            "released": released,
             "left_out": ",".join(map(str, item.left_out)) or None,
         }
         if released:  # somebody vouches for it: a surprise that says nothing against its key
-            off = abs(float(row["measured_wh"]) - float(row["predicted_wh"]))
-            share = off / max(abs(float(row["predicted_wh"])), 1.0)
-            row["spread"] = min(max(float(row["spread"]), share), MOST_SPREAD)
+            row["spread"] = min(max(float(row["spread"]), item.share), MOST_SPREAD)
+            row["left_out"] = None if item.implausible is not None else row["left_out"]
         # another worker may have stored it in this very moment
         new = self._insert(trips).on_conflict_do_nothing().returning(trips.c.sequence)
         if connection.execute(new, row).scalar() is None:
@@ -157,7 +160,7 @@ class TripStore:
             return _again(name, same=known == item.digest)
         place = (item.key_id, str(row["vehicle_class"]))
         sums[place] = sums.get(place, Sums()).plus(Sums.of(row))
-        if not item.left_out:
+        if row["left_out"] is None:
             return TripOutcome(trip_id=name, status="accepted")
         detail = f"{len(item.left_out)} measurements are not plausible and were left out"
         left = list(item.left_out)
@@ -190,9 +193,14 @@ class TripStore:
         query = select(trips).where(trips.c.sequence > after).order_by(trips.c.sequence)
         if key_id is not None:
             query = query.where(trips.c.key_id == key_id)
+        shown, edges = [], 0
         with self.database.reading() as connection:
-            rows = connection.execute(query.limit(limit)).all()
-        return [self._as_stored(row, mark) for row in rows]
+            for row in connection.execute(query.limit(limit).execution_options(yield_per=20)):
+                shown.append(self._as_stored(row, mark))
+                edges += len(shown[-1]["edges"])
+                if edges > MOST_LISTED_EDGES:  # the rest is for another question
+                    break
+        return shown
 
     def state_of(self, owner: str, trip_id: str, mark: int) -> dict[str, Any] | None:
         """Return where a trip is, or nothing if it is nowhere."""
@@ -322,9 +330,9 @@ def _aside(connection: Connection, item: Checked, kind: str, reason: str) -> Tri
             "an administrator must look at them first"
         )
         return TripOutcome(trip_id=item.trip.trip_id, status="rejected", detail=detail)
-    put_aside(connection, item, kind, reason)
+    again = not put_aside(connection, item, kind, reason)
     detail = f"{reason}. {_PAUSED}"
-    return TripOutcome(trip_id=item.trip.trip_id, status="quarantined", detail=detail)
+    return TripOutcome(trip_id=item.trip.trip_id, status="quarantined", detail=detail, again=again)
 
 
 def _again(trip_id: str, *, same: bool) -> TripOutcome:

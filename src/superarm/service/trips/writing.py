@@ -1,6 +1,7 @@
 """Writing many small things durably: whatever waits is committed together, then acknowledged."""
 
 import asyncio
+import logging
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -15,6 +16,9 @@ from superarm.service.trips.store import TripStore
 MOST_WAITING = 2_000
 _MOST_TOGETHER = 256
 _STOP = None
+
+
+logger = logging.getLogger("superarm.service")
 
 
 class BusyError(Exception):
@@ -59,6 +63,11 @@ class Writer:
     def waiting(self) -> int:
         """How many items wait, or are being committed."""
         return self._pending
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
 
     async def keep(self, items: Sequence[Checked]) -> list[TripOutcome]:
         """Return when all items are durable, with what became of each."""
@@ -110,9 +119,15 @@ class Writer:
                 for waiting in batch:
                     self._keep([waiting])
             return
-        self._stored([(waiting.item, o) for waiting, o in zip(batch, outcomes, strict=True)])
+        done = [(waiting.item, o) for waiting, o in zip(batch, outcomes, strict=True)]
         for waiting, outcome in zip(batch, outcomes, strict=True):
             self._settle(waiting, outcome, None)
+        try:
+            self._stored(done)
+        except Exception as error:
+            logger.exception("what follows from stored trips was not done")
+            if is_away(error):
+                self._failed(error)
 
     def _settle(
         self, waiting: _Waiting, outcome: TripOutcome | None, error: BaseException | None
