@@ -86,7 +86,7 @@ trips = Table(
     Column("left_out", Text),
     Column("vehicle_class", String(10), nullable=False),
     Column("spread", Float, nullable=False),
-    Column("released", Boolean, nullable=False),
+    Column("widened", Float, nullable=False),
     Column("measured_wh", Float, nullable=False),
     Column("predicted_wh", Float, nullable=False),
     Column("predicted_std_wh", Float, nullable=False),

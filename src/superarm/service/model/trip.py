@@ -87,13 +87,19 @@ class Source:
         slot: of the key's gain, or -1 if it has none.
         deviation: how far its gain may be off.
         spread: deviation of what all of one trip has in common, as a share.
-        vouched: whether somebody has released this trip: it says nothing about the key.
+        widened: multiplies all deviations of the trip; above one if somebody has released it
+            although it is not plausible. Then it says nothing about the key.
     """
 
     slot: int = -1
     deviation: float = KEY_DEVIATION
     spread: float = 0.0
-    vouched: bool = False
+    widened: float = 1.0
+
+    @property
+    def vouched(self) -> bool:
+        """Whether somebody has released the trip."""
+        return self.widened > 1.0
 
 
 class Reader:
@@ -174,8 +180,8 @@ class Reader:
             weights.append(amounts)
             sizes.append(lengths)
             values.append(spans.energy_wh - trip.energies_wh)
-            noise.append(spans.noise_variance)
-            shares.append(spread * spans.magnitude_wh)
+            noise.append(source.widened**2 * spans.noise_variance)
+            shares.append(source.widened * spread * spans.magnitude_wh)
         counts = [value.size for value in values]
         total = sum(counts)
         starts = np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.intp)

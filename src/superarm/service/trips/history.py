@@ -182,7 +182,7 @@ class History:
                 )
                 spread = float(row.spread)
                 known = standing.source(spread if 0 <= spread <= MOST_SPREAD else np.nan)
-                source = replace(known, vouched=bool(row.released))
+                source = replace(known, widened=float(row.widened))
             except (ValueError, TypeError, OverflowError):
                 bad.append(row.sequence)
             else:
@@ -208,7 +208,7 @@ class History:
     def _batches(connection: Connection, begin: int, end: int) -> Iterator[Sequence[Any]]:
         mark = mark_of_trips(connection.dialect.name)
         columns = (trips.c.vehicle, trips.c.edges, trips.c.spans, trips.c.energies_wh)
-        more = (trips.c.key_id, trips.c.spread, trips.c.released)
+        more = (trips.c.key_id, trips.c.spread, trips.c.widened)
         when = (trips.c.received_at, trips.c.sequence, trips.c.content_sha256)
         query = (
             select(*columns, *more, *when)

@@ -39,7 +39,7 @@ class Checked:
         row: columns to store.
         implausible: why it is not believed, if so.
         z: how many deviations its energy is off.
-        share: how far it is off at worst, as a share of what is expected.
+        worst: how many deviations its worst measurement, or all of it, is off.
         left_out: measurements that are not believed, by position.
         problem: why it cannot be used at all, if so.
     """
@@ -51,7 +51,7 @@ class Checked:
     row: Mapping[str, object]
     implausible: str | None = None
     z: float = 0.0
-    share: float = 0.0
+    worst: float = 0.0
     left_out: tuple[int, ...] = ()
     problem: str | None = None
 
@@ -122,7 +122,7 @@ class Intake:
             self._row(verdict, route, trip, spread),
             verdict.reason,
             verdict.z,
-            verdict.share,
+            verdict.worst,
             tuple(verdict.left_out.tolist()),
         )
 

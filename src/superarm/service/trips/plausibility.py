@@ -59,7 +59,7 @@ class Verdict:
         expected_wh: of what is left.
         std_wh: its standard deviation.
         reason: why none of it is believed, if so.
-        share: how far off it is at worst, as a share of what is expected.
+        worst: how many deviations its worst span, or all of it, is off.
     """
 
     trip: MeasuredTrip
@@ -67,7 +67,7 @@ class Verdict:
     expected_wh: float
     std_wh: float
     reason: str | None
-    share: float = 0.0
+    worst: float = 0.0
 
     @property
     def z(self) -> float:
@@ -96,17 +96,17 @@ def judged(
     mean, std, total = posterior.spans_of(spans, allowed)
     if not (np.isfinite(mean).all() and np.isfinite(std).all() and 0 < total < math.inf):
         return Verdict(trip, _NONE, 0.0, 1.0, "nothing can be expected of this vehicle here")
-    size = np.maximum(spans.magnitude_wh, np.sqrt(spans.noise_variance))
-    share = float((np.abs(trip.energies_wh - mean) / size).max())
+    worst = float((np.abs(trip.energies_wh - mean) / std).max())
+    worst = max(worst, abs(trip.measured_wh - float(mean.sum())) / total)
     odd = ~(np.abs(trip.energies_wh - mean) <= SPAN_LIMIT * widened * std)
     left = np.flatnonzero(odd) if trip.first.size > 1 else _NONE
     if left.size > MOST_LEFT_OUT * trip.first.size:
-        worst = int(left[0])
+        one = int(left[0])
         many = (
             f"{left.size} of {trip.first.size} measurements are not plausible; the first one is "
-            f"{_wh(trip.energies_wh[worst])}, where {_wh(mean[worst])} are expected"
+            f"{_wh(trip.energies_wh[one])}, where {_wh(mean[one])} are expected"
         )
-        return Verdict(trip, left, float(mean.sum()), total, many, share)
+        return Verdict(trip, left, float(mean.sum()), total, many, worst)
     kept = trip
     if left.size:
         kept = trip.only(np.flatnonzero(~odd))
@@ -117,7 +117,7 @@ def judged(
     reason = reason or _other_class(kept, expected, widened * total, posterior, reader)
     # what is compared with what was said is what was said, not what the gate allows
     spread = posterior.spans_of(spans, source)[2]
-    return Verdict(kept, left, expected, spread, reason, share)
+    return Verdict(kept, left, expected, spread, reason, worst)
 
 
 def _reason(measured: float, expected: float, std: float, potential: float) -> str | None:

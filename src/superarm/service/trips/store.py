@@ -43,6 +43,8 @@ RECENT = 1_000
 MOST_SPREAD = 10.0
 """The largest share that all of a trip may have in common."""
 
+_VOUCHED, _MOST_WIDENED = 1.5, 1e4
+
 MOST_LISTED_EDGES = 20_000
 """Trips are listed until they have so many edges; go on after the last one."""
 
@@ -147,11 +149,11 @@ class TripStore:
             "driven_at": (item.trip.driven_at - EPOCH) // timedelta(microseconds=1),
             "content_sha256": item.digest,
             "xact": number,
-            "released": released,
+            "widened": 1.0,
             "left_out": ",".join(map(str, item.left_out)) or None,
         }
         if released:  # somebody vouches for it: a surprise that says nothing against its key
-            row["spread"] = min(max(float(row["spread"]), item.share), MOST_SPREAD)
+            row["widened"] = min(max(item.worst, _VOUCHED), _MOST_WIDENED)
             row["left_out"] = None if item.implausible is not None else row["left_out"]
         # another worker may have stored it in this very moment
         new = self._insert(trips).on_conflict_do_nothing().returning(trips.c.sequence)

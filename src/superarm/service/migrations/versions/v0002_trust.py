@@ -63,7 +63,7 @@ def upgrade() -> None:
         sa.Column("left_out", sa.Text),
         sa.Column("vehicle_class", sa.String(10), nullable=False),
         sa.Column("spread", sa.Float, nullable=False),
-        sa.Column("released", sa.Boolean, nullable=False),
+        sa.Column("widened", sa.Float, nullable=False),
         sa.Column("measured_wh", sa.Float, nullable=False),
         sa.Column("predicted_wh", sa.Float, nullable=False),
         sa.Column("predicted_std_wh", sa.Float, nullable=False),
