@@ -33,7 +33,7 @@ class Watch:
         self._keys = keys
         self.standings: Mapping[str, Standing] = {}
         self.problem: str | None = None
-        self._unwritable = False
+        self._failed = self._mended = 0  # times that writing failed; those that are over
         self._looked_through = time.monotonic()
         self._next = _LOOK_THROUGH_S
         self._wake = threading.Event()
@@ -44,7 +44,7 @@ class Watch:
 
     def failed(self, error: BaseException) -> None:
         """Take note that something could not be stored; looked at until it can."""
-        self._unwritable = True
+        self._failed += 1
         self._says(error)
         self._wake.set()
 
@@ -73,19 +73,21 @@ class Watch:
                     time.sleep(EVERY_S / 4)  # who fails often wakes often
 
     def _look(self) -> None:
+        failed = self._failed  # it may fail once more meanwhile
         try:
             self._keys.refresh()
             with self._database.reading() as connection:
                 self.standings = all_standings(connection)
-            if self._unwritable:
+            if failed != self._mended:
                 self._database.require_writable()
             self._look_through()
         except (SQLAlchemyError, sqlite3.Error, OSError) as error:
             self._says(error)
         else:
-            if self.problem is not None:
+            self._mended = failed
+            if self.problem is not None and self._failed == failed:
                 logger.warning("the database answers again")
-            self.problem, self._unwritable = None, False
+                self.problem = None
 
     def _look_through(self) -> None:
         began = time.monotonic()
