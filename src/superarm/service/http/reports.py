@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import TypeAdapter
 from pydantic_core import from_json
 
 from superarm.service.http.access import Reporting
@@ -86,7 +85,6 @@ _BODY = {
     }
 }
 _OUTCOME = TripOutcome | TripOutcomes
-_TRIP: TypeAdapter[TripIn] = TypeAdapter(TripIn)
 
 _TripId = Annotated[
     str,
@@ -210,7 +208,7 @@ def read_report(body: bytes) -> tuple[bool, list[TripIn | TripOutcome]]:
     if not isinstance(given, dict):
         raise Refused(422, "send a trip, or {'trips': [...]}, as an object")
     if "trips" not in given:
-        return True, [_TRIP.validate_python(given)]
+        return True, [TripIn.model_validate(given)]
     trips = given["trips"]
     if isinstance(trips, list) and len(trips) > MOST_TRIPS:  # before any of them is looked at
         raise Refused(422, f"trips: at most {MOST_TRIPS:,} at once, not {len(trips):,}")

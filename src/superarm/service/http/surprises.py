@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from superarm.service.learning.trust import FEWEST_KEYS
 from superarm.service.trips.intake import Checked
 
 RECENT = 20
@@ -18,9 +19,6 @@ RECENT = 20
 
 MOST_REFUSED = 4
 """So many refused trips among them are not chance (an honest one is refused once in a thousand)."""
-
-FEWEST_KEYS = 3
-"""Fewer keys do not tell what is common."""
 
 _ENOUGH = 5
 _MOST_KEYS = 10_000

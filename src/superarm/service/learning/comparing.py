@@ -39,14 +39,14 @@ def compared(
             arms = np.append(arms, n_edges + source.slot)
             amounts = np.append(amounts, -unit * energy)
         else:
-            own = float(np.hypot(own, source.deviation))
+            own = source.spread_and_gain
         expected = energy - float(amounts @ mean[arms])
         places.append(arms)
         weights.append(amounts)
         sizes.append(arms.size)
         off.append(trip.measured_wh - expected)
         noise.append(float(spans.noise_variance.sum()))
-        magnitude.append(max(abs(energy), float(spans.cost_wh.sum()) / 2))
+        magnitude.append(spans.total_magnitude_wh)
         spread.append(own)
     arms, which = np.unique(np.concatenate(places), return_inverse=True)
     starts = np.concatenate([[0], np.cumsum(sizes)])

@@ -53,6 +53,7 @@ _AFTER_ERROR_S = 2.0
 _BETWEEN_RESTARTS_S = 5.0
 _MOST_JUMP_S = 3_600.0
 _NICE = 10
+_UNLEARNABLE = (ArithmeticError, ValueError, np.linalg.LinAlgError, SuperarmError)
 
 
 @dataclass(frozen=True)
@@ -204,7 +205,7 @@ class Learner:
             try:
                 after = self._conditioned(belief, news.evidence)
                 return Learned(after, visits + news.visits, trips + news.trips, news.cursor, trust)
-            except (ArithmeticError, ValueError, np.linalg.LinAlgError, SuperarmError) as error:
+            except _UNLEARNABLE as error:
                 _tell({"note": f"a batch of {news.trips} trips cannot be learned: {error}"})
                 return self._one_by_one(Learned(belief, visits, trips, news.cursor, trust), news)
 
@@ -233,7 +234,7 @@ class Learner:
             if isinstance(some, FoldedTrips):
                 try:
                     belief = self._conditioned(belief, some.evidence)
-                except (ArithmeticError, ValueError, np.linalg.LinAlgError, SuperarmError) as error:
+                except _UNLEARNABLE as error:
                     _tell({"note": f"{some.trips} folded trips cannot be learned: {error}"})
                 else:
                     visits, trips = visits + some.visits, trips + some.trips
@@ -258,7 +259,7 @@ class Learner:
         some = [(one.key_id, one.trip, one.source) for one in news.singly if not one.source.vouched]
         try:
             return trust.after(compared(some, posterior, self._reader))
-        except (ArithmeticError, ValueError, np.linalg.LinAlgError, SuperarmError) as error:
+        except _UNLEARNABLE as error:
             _tell({"note": f"trips could not be compared with predictions: {error}"})
             return trust
 

@@ -108,12 +108,11 @@ class RoadPosterior:
             weights = np.insert(weights, starts[1:], -unit * energy)
             starts = starts + np.arange(starts.size)
         else:
-            spread = float(np.hypot(spread, source.deviation))
+            spread = source.spread_and_gain
         each, total = self._variances(places, weights, starts)
         each += own + (spread * magnitude) ** 2
         # what the trip has in common adds up over spans
-        whole = max(abs(float(energy.sum())), float(spans.cost_wh.sum()) / 2)
-        total += float(own.sum()) + (spread * whole) ** 2
+        total += float(own.sum()) + (spread * spans.total_magnitude_wh) ** 2
         return expected, np.sqrt(np.maximum(each, 0.0)), float(np.sqrt(max(total, 0.0)))
 
     def _variances(self, places: Rows, weights: Vector, starts: Rows) -> tuple[Vector, float]:

@@ -76,7 +76,12 @@ class Spans:
     @property
     def magnitude_wh(self) -> Vector:
         """What an error in proportion is in proportion to, shape (m,)."""
-        return np.maximum(np.abs(self.energy_wh), self.cost_wh / 2)
+        return _magnitude(self.energy_wh, self.cost_wh)
+
+    @property
+    def total_magnitude_wh(self) -> float:
+        """Likewise of all spans together."""
+        return float(_magnitude(self.energy_wh.sum(), self.cost_wh.sum()))
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,11 @@ class Source:
     deviation: float = KEY_DEVIATION
     spread: float = 0.0
     widened: float = 1.0
+
+    @property
+    def spread_and_gain(self) -> float:
+        """The spread of trips where the gain is not learned, but counts as noise of each."""
+        return float(np.hypot(self.spread, self.deviation))
 
     @property
     def vouched(self) -> bool:
@@ -175,7 +185,7 @@ class Reader:
                 amounts = np.insert(amounts, ends, -unit * spans.energy_wh)
                 lengths = lengths + 1
             else:
-                spread = float(np.hypot(spread, source.deviation))
+                spread = source.spread_and_gain
             places.append(arms)
             weights.append(amounts)
             sizes.append(lengths)
@@ -212,6 +222,10 @@ def _pieces(
             begin, links = place, 0
         links += mine
     yield trips[begin:]
+
+
+def _magnitude(energy_wh: Vector, cost_wh: Vector) -> Vector:
+    return np.maximum(np.abs(energy_wh), cost_wh / 2)
 
 
 def covered(trip: MeasuredTrip) -> tuple[Rows, Rows]:

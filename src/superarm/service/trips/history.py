@@ -24,11 +24,11 @@ from superarm.service.trips.folding import FoldedTrips
 from superarm.service.trips.packing import trip_digest, unpacked
 from superarm.service.trips.quarantine import move_aside
 from superarm.service.trips.standings import Standing, all_standings
-from superarm.service.trips.store import MOST_SPREAD
 
 _AT_ONCE = 2_000
 _FOLDED_AT_ONCE = 2_000
 _MOST_KEPT = 4_000  # trips kept one by one until they are learned
+_MOST_SPREAD = 10.0  # a share that no trips have in common
 _UNREADABLE = "the learner cannot make sense of this trip"
 
 
@@ -181,7 +181,7 @@ class History:
                     row.vehicle, row.edges, row.spans, row.energies_wh, self._reader.n_edges
                 )
                 spread = float(row.spread)
-                known = standing.source(spread if 0 <= spread <= MOST_SPREAD else np.nan)
+                known = standing.source(spread if 0 <= spread <= _MOST_SPREAD else np.nan)
                 source = replace(known, widened=float(row.widened))
             except (ValueError, TypeError, OverflowError):
                 bad.append(row.sequence)

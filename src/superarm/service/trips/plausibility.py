@@ -91,7 +91,7 @@ def judged(
         reader: knows the vehicles.
         widened: multiplies deviations, where the model is known to be off.
     """
-    allowed = Source(source.slot, source.deviation, max(source.spread, LEAST_SPREAD))
+    allowed = replace(source, spread=max(source.spread, LEAST_SPREAD))
     spans = reader.spans(trip)
     mean, std, total = posterior.spans_of(spans, allowed)
     if not (np.isfinite(mean).all() and np.isfinite(std).all() and 0 < total < math.inf):
@@ -116,7 +116,7 @@ def judged(
     reason = _reason(kept.measured_wh, expected, widened * total, potential)
     reason = reason or _other_class(kept, expected, widened * total, posterior, reader)
     # what is compared with what was said is what was said, not what the gate allows
-    spread = posterior.spans_of(spans, source)[2]
+    spread = total if allowed == source else posterior.spans_of(spans, source)[2]
     return Verdict(kept, left, expected, spread, reason, worst)
 
 

@@ -40,9 +40,6 @@ MOST_QUARANTINED = 10_000
 RECENT = 1_000
 """How many trips the recent calibration is over."""
 
-MOST_SPREAD = 10.0
-"""The largest share that all of a trip may have in common."""
-
 _VOUCHED, _MOST_WIDENED = 1.5, 1e4
 
 MOST_LISTED_EDGES = 20_000
