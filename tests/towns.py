@@ -88,11 +88,15 @@ def season(  # noqa: C901, PLR0913, PLR0915, PLR0917 - a world, a villain, a sea
     town: Town,
     seed: int,
     trips: int,
-    attack: Callable[[float, float], float] | None,
+    attack: Callable[..., Any] | None,
     share: float,
     winter: int | None = None,
+    *,
+    by_edge: bool = False,
 ) -> Run:
     """Ten keys drive best routes; the tenth reports `attack(energy, chance)`, or nothing at all.
+
+    With `by_edge` every edge is measured, and the attack is on `(energies, edges)`.
 
     The same random numbers are used with and without it, so that runs can be compared.
     """
@@ -133,9 +137,20 @@ def season(  # noqa: C901, PLR0913, PLR0915, PLR0917 - a world, a villain, a sea
         level = 1.3 if winter is not None and moment >= winter else 1.0
         energy = level * truth[edges].sum() * np.exp(TRIP_EFFECT * trip_effect + gains[k])
         energy += drivetrain.noise_wh * np.sqrt(edges.size) * noise
+        report = town.total(edges, energy)
+        if by_edge:
+            each = level * truth[edges] * np.exp(TRIP_EFFECT * trip_effect + gains[k])
+            each += drivetrain.noise_wh * np.random.default_rng([seed, moment]).standard_normal(
+                edges.size
+            )
+            every = np.arange(edges.size)
+            if villain:
+                assert attack is not None
+                each = attack(each, edges)
+            report = MeasuredTrip(Vehicle(), edges, every, every, each)
         if villain:
             assert attack is not None
-            energy = attack(float(energy), made_up)
+            report = report if by_edge else town.total(edges, attack(float(energy), made_up))
         else:
             run.honest += 1
             run.predicted_wh += float(run.posterior.energy_wh(drivetrain)[edges].sum())
@@ -144,9 +159,7 @@ def season(  # noqa: C901, PLR0913, PLR0915, PLR0917 - a world, a villain, a sea
             continue
         spread = run.posterior.spreads.get(key, run.posterior.spread)
         source = standings[key].source(spread)
-        verdict = judged(
-            town.total(edges, energy), source, run.posterior, town.reader, surprises.widened()
-        )
+        verdict = judged(report, source, run.posterior, town.reader, surprises.widened())
         item = Checked(key, key, None, "", {}, verdict.reason, verdict.z)  # type: ignore[arg-type]
         refused = surprises.after([item])
         if refused:

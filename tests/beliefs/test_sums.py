@@ -261,6 +261,30 @@ def test_with_few_batches_and_order_do_not_matter_either(
     assert_allclose(prior.posterior(ARMS).std ** 2, kernel.diagonal(ARMS), rtol=1e-6)
 
 
+@given(kernels(), sums(), finite(0.05, 2.0), st.integers(1, 12), st.integers(0, 40))
+def test_evidence_may_be_projected_before_it_is_added_up(
+    kernel: Kernel, seen: Sums, noise: float, few: int, cut: int
+) -> None:
+    prior = InducedGP.from_kernel(
+        ARMS, kernel, noise, mean=0.3, n_inducing=few, keep_evidence=False
+    )
+    noises = np.full(len(ARMS), noise)
+    parts = []
+    for some in (seen[:cut], seen[cut:]):
+        arms, starts, totals = arguments(some)
+        parts.append(Evidence.of_sums(np.searchsorted(ARMS.ids, arms.ids), starts, totals, noises))
+    expected = prior.condition_evidence(parts[0] + parts[1])
+    found = prior.condition_evidence(prior.projected(parts[0]) + prior.projected(parts[1]))
+    assert_allclose(found.mean, expected.mean, rtol=0, atol=1e-7)
+    assert_allclose(found.core_covariance, expected.core_covariance, rtol=0, atol=1e-8)
+    assert_allclose(found.load, expected.load, rtol=1e-12)
+    first = prior.condition_evidence(parts[0])
+    assert_array_equal(first.unlearned().mean, prior.mean)
+    keeping = InducedGP.from_kernel(ARMS, kernel, noise, n_inducing=few)
+    with pytest.raises(ValueError, match="keep_evidence=False"):
+        keeping.condition_evidence(keeping.projected(parts[0]))
+
+
 def test_draws_and_limits_of_the_summed_up_belief() -> None:
     belief = InducedGP.from_kernel(ARMS, Matern52(0.4), 0.2, n_inducing=8)
     posterior = belief.condition_sums(ARMS.take([0, 1, 2]), [0, 3], [3.0]).posterior(ARMS)

@@ -41,7 +41,7 @@ from superarm.beliefs.contextual import ExactGP, StreamingGP
 from superarm.beliefs.finite import FiniteGP
 from superarm.beliefs.independent import IndependentGaussian
 from superarm.beliefs.statistics import ArmStatistics
-from superarm.beliefs.sums import DenseGP, Evidence, InducedGP, MatrixMemory
+from superarm.beliefs.sums import DenseGP, Evidence, InducedGP, MatrixMemory, ProjectedEvidence
 from superarm.beliefs.variational import SparseGP
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "IndependentGaussian",
     "InducedGP",
     "MatrixMemory",
+    "ProjectedEvidence",
     "SparseGP",
     "StreamingGP",
 ]

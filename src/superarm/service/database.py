@@ -27,7 +27,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import QueuePool
 
 from superarm.errors import DataError
-from superarm.service.tables import facts, trips
+from superarm.service.tables import facts, folded, trips
 
 _BUSY_MS = 30_000
 _PATIENCE_S = 5
@@ -119,12 +119,16 @@ class Database:
                 new = [{"name": name, "value": value} for name, value in values.items()]
                 connection.execute(insert(facts), new)
                 return
-        if (known["demo"] == "True") != demo:
-            kind, way = ("a demo", "with") if not demo else ("no demo", "without")
-            msg = (
-                f"the database {self.name} is {kind}: start {way} --demo, or name another database"
-            )
-            raise DataError(msg)
+            if (known["demo"] == "True") != demo:
+                kind, way = ("a demo", "with") if not demo else ("no demo", "without")
+                msg = (
+                    f"the database {self.name} is {kind}: start {way} --demo, or name another "
+                    "database"
+                )
+                raise DataError(msg)
+            if _network_of(known["fingerprint"]) == _network_of(fingerprint):
+                self._learn_by(connection, known["fingerprint"], fingerprint)
+                known["fingerprint"] = fingerprint
         if known["fingerprint"] != fingerprint:
             msg = (
                 f"the database {self.name} was made for another network or model: its fingerprint "
@@ -132,6 +136,21 @@ class Database:
                 "network it was made for, or another database"
             )
             raise DataError(msg)
+
+    def _learn_by(self, connection: Connection, before: str, now: str) -> None:
+        """Let what was measured be learned by another model; sums cannot be taken apart again."""
+        if before == now:
+            return
+        count = connection.execute(select(func.count()).select_from(folded)).scalar_one()
+        if count:
+            msg = (
+                f"the database {self.name} holds trips that an earlier model has folded "
+                f"({before}, now {now}); go on with the version that folded them, or name another "
+                "database"
+            )
+            raise DataError(msg)
+        mine = facts.c.name == "fingerprint"
+        connection.execute(update(facts).where(mine).values(value=now))
 
     def identity(self) -> str:
         """Return what distinguishes this database from any other."""
@@ -272,3 +291,7 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401 -
 def _begin_immediately(connection: Connection) -> None:
     reading = connection.get_execution_options().get("reading", False)
     connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
+
+def _network_of(fingerprint: str) -> str:
+    return fingerprint.rpartition("-")[0]

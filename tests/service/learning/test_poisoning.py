@@ -74,6 +74,32 @@ def test_one_bad_key_changes_nothing_in_other_worlds(town: Town, attack: str, sh
             assert set(run.aside) <= {"9"}
 
 
+@pytest.mark.parametrize("pattern", ["regions", "any"])
+def test_energy_shifted_from_edges_to_others_is_noticed(town: Town, pattern: str) -> None:
+    """Totals stay as they are; the parts of each trip do not fit what others have driven."""
+    n, noise = town.network.n_edges, town.fleet.drivetrain(Vehicle()).noise_wh
+    sign = np.where(np.arange(n) < n // 2, 1.0, -1.0)
+    if pattern == "any":
+        sign = np.random.default_rng(0).permutation(sign)
+
+    def shifted(share: float) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        def attack(energies: np.ndarray, edges: np.ndarray) -> np.ndarray:
+            shift = share * noise * sign[edges]
+            return np.asarray(energies + shift - shift.mean())
+
+        return attack
+
+    honest = season(town, 0, 300, shifted(0.0), 0.3, by_edge=True)
+    clean = season(town, 0, 300, None, 0.3, by_edge=True)
+    assert honest.aside == clean.aside == {}
+    much = season(town, 0, 300, shifted(3.0), 0.3, by_edge=True)
+    assert set(much.aside) == {"9"}
+    assert "parts of its trips" in much.aside["9"]
+    assert max(abs(part) for part in harm(town, clean, much, 0).values()) < MOST_HARM
+    little = season(town, 0, 300, shifted(0.7), 0.3, by_edge=True)  # too little to be noticed
+    assert max(abs(part) for part in harm(town, honest, little, 0).values()) < MOST_HARM
+
+
 def test_a_bad_key_that_is_not_stopped_would_do_harm(town: Town) -> None:
     """The law above is not empty: without gains and trust, the same trips move predictions."""
     rng = np.random.default_rng(0)

@@ -52,11 +52,12 @@ def trips_of_the_model(
         start, goal = (int(e) for e in rng.choice(n, 2, replace=False))
         edges = town.best(drivetrain.cost_wh * rng.uniform(0.5, 1.5, n), start, goal)
         physics = drivetrain.energy_wh[edges].sum()
-        magnitude = max(abs(physics), drivetrain.cost_wh[edges].sum() / 2)
+        half = drivetrain.cost_wh[edges].sum() / 2
+        magnitude = physics if abs(physics) >= half else half
         key = number % keys
-        energy = physics * (1 + gains[key]) + drivetrain.cost_wh[edges] @ share[edges]
+        energy = physics + gains[key] * magnitude + drivetrain.cost_wh[edges] @ share[edges]
         energy += SPREAD * magnitude * rng.standard_normal()
-        energy += drivetrain.noise_wh * np.sqrt(edges.size) * rng.standard_normal()
+        energy += np.sqrt(drivetrain.noise_variance[edges].sum()) * rng.standard_normal()
         source = Source(key, KEY_DEVIATION, SPREAD)
         found.append((str(key), town.total(edges, float(energy)), source))
     return found, gains

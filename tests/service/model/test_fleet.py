@@ -43,17 +43,19 @@ def dense(
     """The functionals of a trip's spans, what is expected, what was measured, the noise."""
     drivetrain = fleet.drivetrain(trip.vehicle)
     size = trip.first.size
-    rows, expected, counts = np.zeros((size, fleet.n_arms)), np.zeros(size), np.zeros(size)
+    rows, expected, own = np.zeros((size, fleet.n_arms)), np.zeros(size), np.zeros(size)
     shared = np.zeros(size)
     for place, (begin, end) in enumerate(zip(trip.first, trip.last, strict=True)):
         edges = trip.edges[begin : end + 1]
         np.add.at(rows[place], edges, drivetrain.cost_wh[edges])
-        expected[place], counts[place] = drivetrain.energy_wh[edges].sum(), edges.size
-        shared[place] = max(abs(expected[place]), drivetrain.cost_wh[edges].sum() / 2)
-        rows[place, fleet.network.n_edges + source.slot] = -expected[place] * fleet.gain_unit(
+        expected[place] = drivetrain.energy_wh[edges].sum()
+        own[place] = drivetrain.noise_variance[edges].sum()
+        half = drivetrain.cost_wh[edges].sum() / 2
+        shared[place] = expected[place] if abs(expected[place]) >= half else half
+        rows[place, fleet.network.n_edges + source.slot] = -shared[place] * fleet.gain_unit(
             source.deviation
         )
-    noise = np.diag(counts * drivetrain.noise_wh**2)
+    noise = np.diag(own)
     noise += source.spread**2 * np.outer(shared, shared)
     return rows, expected, trip.energies_wh, noise
 
@@ -121,8 +123,8 @@ def test_learning_from_trucks_makes_cars_predict_better() -> None:
     mean = heavy.energy_wh[edges] + heavy.cost_wh[edges] * truth[edges]
     everywhere, source = np.arange(edges.size), Source(0, KEY_DEVIATION, 0.02)
     trips = []
-    for _ in range(30):
-        measured = mean + heavy.noise_wh * rng.standard_normal(edges.size)
+    for _ in range(60):
+        measured = mean + np.sqrt(heavy.noise_variance[edges]) * rng.standard_normal(edges.size)
         trips.append((MeasuredTrip(TRUCK, edges, everywhere, everywhere, measured), source))
     belief = FLEET.prior().condition_evidence(READER.evidence(trips))
     expected = -belief.mean[:N]

@@ -82,7 +82,8 @@ def test_predictions_use_the_joint_covariance_and_the_noise(seed: int, name: str
         some = edges[:end]
         physics = drivetrain.cost_wh[some]
         variance = physics @ belief.matrix[np.ix_(some, some)] @ physics
-        variance += end * drivetrain.noise_wh**2 + (posterior.spread * shared[some].sum()) ** 2
+        variance += drivetrain.noise_variance[some].sum()
+        variance += (posterior.spread * shared[some].sum()) ** 2
         assert_allclose(answer.route.profile_std_wh[end - 1], np.sqrt(variance), rtol=1e-9)
         mean = energy[some].sum()
         assert_allclose(answer.route.profile_mean_wh[end - 1], mean, rtol=1e-9, atol=1e-9)

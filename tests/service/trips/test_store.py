@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from parts import require_command, require_module
 from services import fresh_database, postgresql, small_city, trip_between
 from superarm import DataError
+from superarm.beliefs import InducedGP
 
 require_module("fastapi", "service")
 
@@ -579,3 +580,38 @@ def test_a_database_with_trips_of_an_earlier_model_is_refused(tmp_path: Path) ->
     with database.engine.connect() as connection:  # nothing was lost
         assert connection.execute(text("SELECT count(*) FROM trips")).scalar() == 1
     database.close()
+
+
+def test_another_model_learns_the_same_trips_but_for_folded_ones(database: Database) -> None:
+    store = store_of(database)
+    store.keep([reported(1), reported(2)])
+    later = f"{CITY.fingerprint()}-later"
+    database.claim(later, demo=False)
+    assert believed(database)[2] == 2
+    with pytest.raises(DataError, match="another network"):
+        database.claim("other-later", demo=False)
+    assert History(database, READER).fold(now_us() + 1) == 2
+    database.claim(later, demo=False)
+    with pytest.raises(DataError, match="earlier model has folded"):
+        database.claim(FLEET.fingerprint(), demo=False)
+
+
+def test_large_networks_learn_in_terms_of_few_arms(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What many long trips say takes no more memory than what one says, and is the same."""
+    monkeypatch.setattr("superarm.service.model.trip._MOST_LINKS", 1)
+    prior = InducedGP.from_kernel(FLEET.arms, FLEET.kernel, 1.0, n_inducing=40, keep_evidence=False)
+    store_of(database).keep([reported(i, total=i % 2 == 0) for i in range(12)])
+    whole = History(database, READER).since(Cursor())
+    few = History(database, Reader(FLEET, prior.projected)).since(Cursor())
+    assert few.evidence.inner.shape == (40, 40)
+    assert few.evidence.count == whole.evidence.count
+    expected = prior.condition_evidence(whole.evidence)
+    found = prior.condition_evidence(few.evidence)
+    assert_allclose(found.mean, expected.mean, rtol=0, atol=1e-9)
+    assert_allclose(found.core_covariance, expected.core_covariance, rtol=0, atol=1e-9)
+    assert History(database, READER).fold(now_us() + 1) == 12
+    folded = History(database, Reader(FLEET, prior.projected)).since(Cursor())
+    again = found.unlearned().condition_evidence(folded.evidence)
+    assert_allclose(again.mean, expected.mean, rtol=0, atol=1e-6)

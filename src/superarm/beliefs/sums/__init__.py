@@ -2,7 +2,7 @@
 
 from superarm.beliefs.sums.dense import DenseGP
 from superarm.beliefs.sums.evidence import Evidence
-from superarm.beliefs.sums.induced import InducedGP
+from superarm.beliefs.sums.induced import InducedGP, ProjectedEvidence
 from superarm.beliefs.sums.memory import MatrixMemory
 
-__all__ = ["DenseGP", "Evidence", "InducedGP", "MatrixMemory"]
+__all__ = ["DenseGP", "Evidence", "InducedGP", "MatrixMemory", "ProjectedEvidence"]

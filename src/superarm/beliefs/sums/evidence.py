@@ -230,6 +230,11 @@ class Evidence:
             msg = f"this evidence is about {self.weighted.size} arms, the other about {n_arms}"
             raise ValueError(msg)
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether it consists of numbers."""
+        return bool(np.isfinite(self.precision.data).all() and np.isfinite(self.weighted).all())
+
     def stored(self) -> dict[str, object]:
         """Return plain arrays and numbers."""
         matrix = self.precision

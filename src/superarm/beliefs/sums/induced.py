@@ -43,6 +43,37 @@ _ENOUGH = 1e-13  # share of the prior variance below which nothing is left to ex
 
 
 @dataclass(frozen=True, eq=False)
+class ProjectedEvidence:
+    """What evidence says about the features of an `InducedGP`: as small for many sums as for one.
+
+    Attributes:
+        inner: the precision of z, shape (M, M).
+        weighted: of what was observed beyond the prior means, shape (M,).
+        load: the precision times the prior deviations, shape (n,).
+        count: how many observations.
+    """
+
+    inner: Matrix
+    weighted: Vector
+    load: Vector
+    count: int
+
+    def __add__(self, other: "ProjectedEvidence") -> "ProjectedEvidence":
+        """Return what both say together."""
+        return ProjectedEvidence(
+            frozen(self.inner + other.inner),
+            frozen(self.weighted + other.weighted),
+            frozen(self.load + other.load),
+            self.count + other.count,
+        )
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether it consists of numbers."""
+        return bool(np.isfinite(self.inner).all() and np.isfinite(self.weighted).all())
+
+
+@dataclass(frozen=True, eq=False)
 class InducedGP(ObservesSums):
     """A Gaussian process on finitely many arms, summed up by M of them; see `from_kernel`.
 
@@ -127,29 +158,65 @@ class InducedGP(ObservesSums):
         """Return the posterior of these arms."""
         return InducedPosterior(self, self.prior.universe.positions(arms))
 
-    def condition_evidence(self, evidence: Evidence) -> "InducedGP":
-        """Return the belief after all observations that were summed up in this evidence."""
+    def projected(self, evidence: Evidence) -> ProjectedEvidence:
+        """Return what evidence says about the features; sums of it need no matrix of all arms."""
         evidence.require_size(self.load.size)
-        if evidence.precision.nnz == 0:
+        precision = evidence.precision
+        touched = np.flatnonzero(np.diff(precision.indptr))
+        features = self.features[:, touched]
+        inner = features @ (precision[touched][:, touched] @ features.T)
+        beyond = evidence.weighted - precision @ self.prior.mean
+        return ProjectedEvidence(
+            inner=frozen((inner + inner.T) / 2),
+            weighted=frozen(self.features @ beyond),
+            load=frozen(np.asarray(precision @ np.sqrt(self.prior.variance))),
+            count=evidence.count,
+        )
+
+    def condition_evidence(self, evidence: Evidence | ProjectedEvidence) -> "InducedGP":
+        """Return the belief after all observations that were summed up in this evidence.
+
+        Args:
+            evidence: about arms, or what `projected` made of it, which only a belief made with
+                ``keep_evidence=False`` takes.
+        """
+        kept = self.evidence
+        if isinstance(evidence, Evidence):
+            evidence.require_size(self.load.size)
+            if evidence.precision.nnz == 0:
+                return self
+            kept = None if kept is None else kept.after(evidence)
+            evidence = self.projected(evidence)
+        elif kept is not None:
+            msg = "projected evidence cannot be kept; make the belief with keep_evidence=False"
+            raise ValueError(msg)
+        if evidence.count == 0:
             return self
         spread = np.sqrt(self.prior.variance)
-        load = self.load + evidence.precision @ spread
+        load = self.load + evidence.load
         require_precision(load, spread, "InducedGP")
-        touched = np.flatnonzero(np.diff(evidence.precision.indptr))
-        features = self.features[:, touched]
-        inner = features @ (evidence.precision[touched][:, touched] @ features.T)
         size = self.core_mean.size  # z has deviations of one
-        root = Root.dense((inner + inner.T) / 2, np.arange(size), np.ones(size))
+        root = Root.dense(evidence.inner.copy(), np.arange(size), np.ones(size))
         core = self.core_covariance
         lower, moves = moves_of(root, root.times(core[root.touched]))
-        found = self.features @ (evidence.weighted - evidence.precision @ self.mean)
-        surprise = found[root.touched]
+        surprise = (evidence.weighted - evidence.inner @ self.core_mean)[root.touched]
         return changed(
             self,
-            evidence=None if self.evidence is None else self.evidence.after(evidence),
+            evidence=kept,
             load=frozen(load),
             core_mean=frozen(self.core_mean + gained(root, lower, moves, surprise)),
             core_covariance=frozen(downdated(core, moves, np.empty(core.shape))),
+        )
+
+    def unlearned(self) -> "InducedGP":
+        """Return the belief before the first observation, with the very same features."""
+        size = self.core_mean.size
+        return changed(
+            self,
+            evidence=None if self.evidence is None else EvidenceSoFar(),
+            load=frozen(np.zeros(self.load.size)),
+            core_mean=frozen(np.zeros(size)),
+            core_covariance=frozen(np.eye(size)),
         )
 
     def __repr__(self) -> str:

@@ -1,21 +1,47 @@
 """Trips against what was predicted before they were learned, one after the other."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
+from superarm.arrays import Vector
 from superarm.service.learning.trust import Comparison
 from superarm.service.model.posterior import RoadPosterior
-from superarm.service.model.trip import MeasuredTrip, Reader, Source
+from superarm.service.model.trip import MeasuredTrip, Reader, Source, Spans
 
 MOST_COMPARED = 1_000
 """Trips of one batch beyond these are learned, but not compared."""
 
+MOST_SPANS = 256
+"""Of a trip with more spans so many are compared with each other, chosen by chance."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """A trip beside its prediction.
+
+    Attributes:
+        rows: the weights of arms in every span.
+        spans: what is expected of them.
+        off_wh: measured minus predicted, of every span.
+        spread: what the trip has in common, as a share.
+    """
+
+    rows: csr_array
+    spans: Spans
+    off_wh: Vector
+    spread: float
+
 
 def compared(
-    trips: Sequence[tuple[str, MeasuredTrip, Source]], posterior: RoadPosterior, reader: Reader
+    trips: Sequence[tuple[str, MeasuredTrip, Source]],
+    posterior: RoadPosterior,
+    reader: Reader[Any],
+    rng: np.random.Generator | None = None,
 ) -> list[Comparison]:
     """Return how much of a surprise each trip is, given the posterior and the trips before it.
 
@@ -23,42 +49,58 @@ def compared(
         trips: key, trip and source of each, in the order of their arrival.
         posterior: that knows none of them.
         reader: knows the vehicles.
+        rng: chooses the spans of long trips; nobody can know which.
     """
     some = trips[:MOST_COMPARED]
     if not some:
         return []
-    places, weights, sizes, off, noise, magnitude, spread = [], [], [], [], [], [], []
-    mean, n_edges = posterior.belief.mean, posterior.n_edges
-    for _, trip, source in some:
-        spans = reader.spans(trip)
-        energy = float(spans.energy_wh.sum())
-        arms, amounts = spans.places, spans.weights
-        own = source.spread
-        if source.slot >= 0:
-            unit = reader.fleet.gain_unit(source.deviation)
-            arms = np.append(arms, n_edges + source.slot)
-            amounts = np.append(amounts, -unit * energy)
-        else:
-            own = source.spread_and_gain
-        expected = energy - float(amounts @ mean[arms])
-        places.append(arms)
-        weights.append(amounts)
-        sizes.append(arms.size)
-        off.append(trip.measured_wh - expected)
-        noise.append(float(spans.noise_variance.sum()))
-        magnitude.append(spans.total_magnitude_wh)
-        spread.append(own)
-    arms, which = np.unique(np.concatenate(places), return_inverse=True)
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    rows = csr_array((np.concatenate(weights), which, starts), shape=(len(some), arms.size))
-    joint = np.asarray(rows @ (rows @ posterior.view(arms).covariance()).T)
-    joint = (joint + joint.T) / 2
-    variance = joint.diagonal() + np.array(noise)
-    shared = (np.array(spread) * np.array(magnitude)) ** 2
-    joint.flat[:: len(some) + 1] += np.array(noise) + shared
+    rng = rng or np.random.default_rng()
+    seen = [_seen(trip, source, posterior, reader) for _, trip, source in some]
+    ones = [csr_array(np.ones((1, one.off_wh.size))) for one in seen]
+    totals = csr_array(vstack([one @ trip.rows for one, trip in zip(ones, seen, strict=True)]))
+    joint = posterior.covariance_of(totals)
+    off = np.array([one.off_wh.sum() for one in seen])
+    noise = np.array([one.spans.noise_variance.sum() for one in seen])
+    magnitude = np.array([one.spans.total_magnitude_wh for one in seen])
+    variance = joint.diagonal() + noise
+    joint.flat[:: len(seen) + 1] += (
+        noise + (np.array([one.spread for one in seen]) * magnitude) ** 2
+    )
     lower = cholesky(joint, lower=True, check_finite=False)
-    z = solve_triangular(lower, np.array(off), lower=True, check_finite=False)
+    z = solve_triangular(lower, off, lower=True, check_finite=False)
     return [
-        Comparison(key, float(z[i]), float(off[i]), float(variance[i]), magnitude[i])
+        Comparison(
+            key,
+            float(z[i]),
+            float(off[i]),
+            float(variance[i]),
+            float(magnitude[i]),
+            *_scatter(seen[i], posterior, rng),
+        )
         for i, (key, _, _) in enumerate(some)
     ]
+
+
+def _seen(
+    trip: MeasuredTrip, source: Source, posterior: RoadPosterior, reader: Reader[Any]
+) -> _Seen:
+    spans, spread = posterior.measured(reader.spans(trip), source)
+    off = trip.energies_wh - posterior.expected_wh(spans)
+    return _Seen(spans.rows(posterior.fleet.n_arms), spans, off, spread)
+
+
+def _scatter(seen: _Seen, posterior: RoadPosterior, rng: np.random.Generator) -> tuple[float, int]:
+    """Return the squared surprises of spans, jointly, and how many these are; none of one span."""
+    count = seen.off_wh.size
+    if count == 1:
+        return 0.0, 0
+    chosen = np.arange(count)
+    if count > MOST_SPANS:
+        chosen = np.sort(rng.choice(count, MOST_SPANS, replace=False))
+    joint = posterior.covariance_of(csr_array(seen.rows[chosen]))
+    shared = seen.spread * seen.spans.magnitude_wh[chosen]
+    joint += np.outer(shared, shared)
+    joint.flat[:: chosen.size + 1] += seen.spans.noise_variance[chosen]
+    lower = cholesky(joint, lower=True, check_finite=False)
+    z = solve_triangular(lower, seen.off_wh[chosen], lower=True, check_finite=False)
+    return float(z @ z), int(chosen.size)

@@ -24,7 +24,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from threadpoolctl import threadpool_limits
 
 from superarm.arrays import Vector
-from superarm.beliefs import DenseGP, Evidence, InducedGP, MatrixMemory
+from superarm.beliefs import DenseGP, InducedGP, MatrixMemory
 from superarm.errors import SuperarmError
 from superarm.navigation import RoadNetwork
 from superarm.service.database import Database, now_us
@@ -100,10 +100,10 @@ class Learner:
         """Open everything."""
         self._settings = settings
         self._fleet = Fleet(RoadNetwork.load(settings.network))
-        self._reader = Reader(self._fleet)
+        self._reader: Reader[Any] = Reader(self._fleet)
         self._shared = SharedPosteriors(self._fleet.n_arms, self._fleet.n_features, settings.handle)
         self._database = Database(settings.database)
-        self._history = History(self._database, self._reader)
+        self._history: History[Any] = History(self._database, self._reader)
         self._writer = ThreadPoolExecutor(1)
         self._writing: Future[Any] | None = None
         self._saved_at = -1  # trips learned at the last snapshot
@@ -114,6 +114,7 @@ class Learner:
         self._woken = self._stopping = False
         self._tidied = -np.inf
         self._clock = Clock()
+        self._rng = np.random.default_rng()
         self._may_restart = -np.inf  # when the history may be read again
 
     def listen(self) -> None:
@@ -179,15 +180,23 @@ class Learner:
         for problem in problems:
             _tell({"note": problem})
         if learned is None:
-            return Learned(self._fleet.prior(), np.zeros(self._n), 0, Cursor())
-        self._saved_at = learned.trips
+            learned = Learned(self._fleet.prior(), np.zeros(self._n), 0, Cursor())
+        else:
+            self._saved_at = learned.trips
+        if isinstance(learned.belief, InducedGP):  # what trips say in its own few terms
+            self._reader = Reader(self._fleet, learned.belief.projected)
+            self._history = History(self._database, self._reader)
         return learned
+
+    def _before(self, belief: DenseGP | InducedGP) -> DenseGP | InducedGP:
+        """Return what was believed before the first trip."""
+        return belief.unlearned() if isinstance(belief, InducedGP) else self._fleet.prior()
 
     @property
     def _n(self) -> int:
         return self._fleet.network.n_edges
 
-    def _after(self, learned: Learned, news: NewTrips) -> Learned:
+    def _after(self, learned: Learned, news: NewTrips[Any]) -> Learned:
         """Return what is believed after the news; what cannot be learned is put aside."""
         belief, visits, trips = learned.belief, learned.visits, learned.trips
         trust = learned.trust
@@ -195,7 +204,7 @@ class Learner:
             _tell({"note": f"{news.unreadable} trips made no sense and were put aside"})
         if news.restart and learned.cursor.epoch >= 0:
             _tell({"note": "the history was changed; reading all trips again"})
-            belief, visits, trips = self._fleet.prior(), np.zeros(self._n), 0
+            belief, visits, trips = self._before(belief), np.zeros(self._n), 0
             known = {name for name, how in news.standings.items() if not how.is_aside}
             trust = trust.without([name for name in trust.tracks if name not in known])
         threads = os.cpu_count() if news.restart else 1
@@ -209,7 +218,7 @@ class Learner:
                 _tell({"note": f"a batch of {news.trips} trips cannot be learned: {error}"})
                 return self._one_by_one(Learned(belief, visits, trips, news.cursor, trust), news)
 
-    def _conditioned(self, belief: DenseGP | InducedGP, evidence: Evidence) -> DenseGP | InducedGP:
+    def _conditioned(self, belief: DenseGP | InducedGP, evidence: Any) -> DenseGP | InducedGP:  # noqa: ANN401 - as the reader sums up
         if isinstance(belief, DenseGP):
             after: DenseGP | InducedGP = belief.condition_evidence(evidence, self._memory)
         else:
@@ -219,7 +228,7 @@ class Learner:
             raise ArithmeticError(msg)
         return after
 
-    def _one_by_one(self, learned: Learned, news: NewTrips) -> Learned:
+    def _one_by_one(self, learned: Learned, news: NewTrips[Any]) -> Learned:
         """Return what is believed after the trips that can be learned, found by halving."""
         belief, visits, trips = learned.belief, learned.visits, learned.trips
 
@@ -252,18 +261,18 @@ class Learner:
         visits: Vector,
         trips: int,
         trust: Trust,
-        news: NewTrips,
+        news: NewTrips[Any],
     ) -> Trust:
         """Return whom to believe after comparing new trips with what was predicted."""
         posterior = RoadPosterior.of(self._fleet, belief, visits, trips=trips)
         some = [(one.key_id, one.trip, one.source) for one in news.singly if not one.source.vouched]
         try:
-            return trust.after(compared(some, posterior, self._reader))
+            return trust.after(compared(some, posterior, self._reader, self._rng))
         except _UNLEARNABLE as error:
             _tell({"note": f"trips could not be compared with predictions: {error}"})
             return trust
 
-    def _judge(self, learned: Learned, news: NewTrips) -> None:
+    def _judge(self, learned: Learned, news: NewTrips[Any]) -> None:
         """Set keys aside that surprise beyond chance; all beliefs begin again without them."""
         if not news.trips:
             return
@@ -283,7 +292,7 @@ class Learner:
             _tell({"alarm": {"key": name, "reason": found[name]}})
             self._may_restart = -np.inf
 
-    def _publish(self, learned: Learned, news: NewTrips) -> None:
+    def _publish(self, learned: Learned, news: NewTrips[Any]) -> None:
         self._version += 1
         with self._changed:
             self._changed.wait_for(lambda: any(self._free) or self._stopping)

@@ -8,7 +8,10 @@ these are kept as
 - a mean that forgets (the last ten or so): how the key surprises *now*;
 - sums that rise while it goes on to surprise one way, or either (Page's CUSUM of z and of its
   square): a logger that breaks later, numbers that are made up;
-- the likelihood of several deviations of what one trip has in common: how noisy the key is.
+- the likelihood of several deviations of what one trip has in common: how noisy the key is;
+- a sum that rises while the parts of its trips scatter more than those of others (the squared
+  surprises of k spans, jointly, are chi-squared with k degrees of freedom): energy that is shifted
+  from some edges to others, whatever the totals.
 
 A key that is off from the first trip shows in its gain, which is learned together with the roads:
 before anything is known about it, the estimate over its own deviation is a standard normal number
@@ -37,6 +40,10 @@ SUM_ALLOWANCE, SUM_LIMIT = 0.75, 12.0
 SQUARE_ALLOWANCE, SQUARE_LIMIT = 2.5, 40.0
 """Likewise of squared surprises, whose mean is one."""
 
+SCATTER_ALLOWANCE, SCATTER_LIMIT = 2.0, 12.0
+"""Parts of trips may vary so many times as much as those of most keys; a sum of more is no
+chance. One trip counts for five at most, so that it takes three."""
+
 DRIFT = 0.5
 """A median over six or more keys of their recent mean surprise beyond this is not chance."""
 
@@ -49,6 +56,7 @@ _MEMORY = 100.0
 _COUNTED = 20.0
 _ENOUGH = 5
 _MOST_Z = 5.0
+_MOST_OF_ONE = 5.0
 _TIGHT, _LOOSE = 0.3, 0.5  # of the logarithms of deviations: of a key's around all, of all
 _INFORMED = 0.02
 
@@ -63,6 +71,8 @@ class Comparison:
         off_wh: measured minus predicted.
         variance: of that, without what the trip has in common.
         magnitude_wh: what the trip has in common is a share of this.
+        scatter: the sum of squared surprises of its spans, jointly.
+        spans: how many these are; none if the trip has but one.
     """
 
     key_id: str
@@ -70,6 +80,8 @@ class Comparison:
     off_wh: float
     variance: float
     magnitude_wh: float
+    scatter: float = 0.0
+    spans: int = 0
 
 
 @dataclass(frozen=True)
@@ -83,14 +95,18 @@ class Track:
     wild: float = 0.0
     heard: float = 0.0
     likelihood: tuple[float, ...] = (0.0,) * len(DEVIATIONS)
+    parted: int = 0
+    scatter: float = 0.0
+    rough: float = 0.0
 
-    def after(self, seen: Comparison, common: float, usual: float) -> "Track":
+    def after(self, seen: Comparison, common: float, usual: float, rough: float = 0.0) -> "Track":
         """Return the track with one more trip.
 
         Args:
             seen: the trip.
             common: how all keys surprise now.
             usual: what trips of all keys have in common; a wild key is wild beside the others.
+            rough: how much the parts of trips of all keys scatter; zero if that is not known.
         """
         beside = seen.variance + (usual * seen.magnitude_wh) ** 2
         square = min(seen.off_wh**2 / beside, _MOST_Z**2)
@@ -108,7 +124,23 @@ class Track:
             wild=max(0.0, self.wild + square - SQUARE_ALLOWANCE - common**2),
             heard=keep * self.heard + 1,
             likelihood=tuple((keep * np.array(self.likelihood) + one - one.max()).tolist()),
+            **self._scattered(seen, rough),
         )
+
+    def _scattered(self, seen: Comparison, rough: float) -> dict[str, Any]:
+        """Return what is remembered of how parts of trips scatter."""
+        if not seen.spans:
+            return {"parted": self.parted, "scatter": self.scatter, "rough": self.rough}
+        each = min(seen.scatter / seen.spans, _MOST_Z**2 * max(rough, 1.0))
+        share = max(1 / _RECENT, 1 / (self.parted + 1))
+        more = 0.0
+        if rough > 0:
+            more = (each / rough - SCATTER_ALLOWANCE) * (seen.spans / 8) ** 0.5
+        return {
+            "parted": self.parted + 1,
+            "scatter": (1 - share) * self.scatter + share * each,
+            "rough": max(0.0, self.rough + min(more, _MOST_OF_ONE)),
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,9 +152,10 @@ class Trust:
     def after(self, seen: Sequence[Comparison]) -> "Trust":
         """Return what is remembered after more trips, in their order."""
         tracks = dict(self.tracks)
-        common, usual = self.common, self.spread
+        common, usual, rough = self.common, self.spread, self.roughness
         for one in seen:
-            tracks[one.key_id] = tracks.get(one.key_id, Track()).after(one, common, usual)
+            track = tracks.get(one.key_id, Track())
+            tracks[one.key_id] = track.after(one, common, usual, rough)
         return Trust(tracks)
 
     def without(self, key_ids: Sequence[str]) -> "Trust":
@@ -137,6 +170,12 @@ class Trust:
 
     def _means(self) -> list[float]:
         return [track.mean for track in self.tracks.values() if track.trips >= _ENOUGH]
+
+    @property
+    def roughness(self) -> float:
+        """The median over keys of how parts of trips scatter; zero as long as few were heard."""
+        found = [track.scatter for track in self.tracks.values() if track.parted >= _ENOUGH]
+        return max(1.0, float(np.median(found))) if len(found) >= FEWEST_KEYS else 0.0
 
     @property
     def spread(self) -> float:
@@ -185,6 +224,12 @@ class Trust:
                     f"its trips scatter more than chance allows (sum of squared surprises "
                     f"{track.wild:.0f}, limit {SQUARE_LIMIT:g})"
                 )
+            elif track.rough > SCATTER_LIMIT or self._was_rough(track):
+                found[name] = (
+                    "the parts of its trips do not fit the roads: they scatter "
+                    f"{track.scatter / max(self.roughness, 1.0):.1f} times as much as those of "
+                    "most keys"
+                )
         values = np.array(list(gains.values()))
         centre, scale = 0.0, 1.0
         if values.size >= FEWEST_KEYS:
@@ -197,6 +242,11 @@ class Trust:
                     f"{abs(value - centre):.1f} deviations off (limit {GAIN_LIMIT * scale:.1f})"
                 )
         return found
+
+    def _was_rough(self, track: Track) -> bool:
+        """Say whether a key scattered before it was known what is common."""
+        limit = 2 * SCATTER_ALLOWANCE * self.roughness
+        return track.parted >= _ENOUGH and 0 < limit < track.scatter
 
     def stored(self) -> dict[str, object]:
         """Return plain values."""

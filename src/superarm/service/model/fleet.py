@@ -4,14 +4,15 @@ What is learned is one function h of the roads, by how much more (or less) an ed
 its physics say, as a share: 0.1 is ten per cent more. With :math:`D_c` and :math:`E_c` the
 dissipation and energy that physics expect of vehicle c on some stretch of edges e,
 
-.. math:: \mathrm{measured} = E_c (1 + g_k) + \sum_e D_{c,e} h_e + t\,m + \mathrm{noise} ,
+.. math:: \mathrm{measured} = E_c + \sum_e D_{c,e} h_e + (g_k + t)\,m + \sum_e \varepsilon_e ,
 
 so that a lorry's trip teaches the cars and the other way round. :math:`g_k` is the gain of key k,
 a logger that reads five per cent too much; t is what all of one trip has in common (weather,
-load, the driver's mood), in proportion to :math:`m = \max(|E_c|, D_c / 2)`. Roads and gains are
-arms of one belief, whose rewards are -h and g: whatever is uncertain about a logger is uncertain
-about the roads only it has driven, and a total of many edges says no more about them than one trip
-can.
+load, the driver's mood); both are in proportion to m, the energy, or half of the dissipation where
+the energy is less (what is won downhill may leave next to nothing). The noise of an edge is a
+constant and a share of its own m, independent. Roads and gains are arms of one belief, whose
+rewards are -h and g: whatever is uncertain about a logger is uncertain about the roads only it has
+driven, and a total of many edges says no more about them than one trip can.
 """
 
 from dataclasses import asdict, dataclass
@@ -45,7 +46,7 @@ CLASSES: dict[str, Vehicle] = {
 }
 """Vehicle classes by name; the first is the reference."""
 
-MODEL_VERSION = "2"
+MODEL_VERSION = "3"
 """Changes when the same trips would lead to another belief."""
 
 MOST_NETWORK_EDGES = 100_000
@@ -59,6 +60,10 @@ VOUCHED_DEVIATION = 0.3
 
 TRIP_DEVIATION = 0.15
 """What all of a trip has in common, as a share, before anything is known about that."""
+
+EDGE_DEVIATION = 0.1
+"""By what share one passage of an edge differs from another in the same trip, besides noise that is
+the same for all edges: long edges vary more than short ones."""
 
 SLOTS = 256
 """How many keys have a gain that is learned; those that come later count as noise."""
@@ -75,7 +80,7 @@ class Drivetrain:
     Attributes:
         cost_wh: dissipation of every edge by physics, never negative, shape (n,).
         potential_wh: what to add for the energy taken from the battery, shape (n,).
-        noise_wh: standard deviation of one measured edge.
+        noise_wh: standard deviation of one measured edge, whatever its length.
     """
 
     vehicle: Vehicle
@@ -87,6 +92,26 @@ class Drivetrain:
     def energy_wh(self) -> Vector:
         """The energy of every edge by physics."""
         return self.cost_wh + self.potential_wh
+
+    @cached_property
+    def noise_variance(self) -> Vector:
+        """Of one measured passage of every edge."""
+        return passage_variance(self.energy_wh, self.cost_wh, self.noise_wh)
+
+
+def measure(energy_wh: Vector, cost_wh: Vector) -> Vector:
+    """Return m, what errors in proportion are in proportion to: the energy, unless that is small.
+
+    Gains and what trips have in common go by the same m, so that the parts of one trip never tell
+    them apart: only many trips do.
+    """
+    return np.where(np.abs(energy_wh) >= cost_wh / 2, energy_wh, cost_wh / 2)
+
+
+def passage_variance(energy_wh: Vector, cost_wh: Vector, noise_wh: float) -> Vector:
+    """Return the noise variance of one passage of edges with these energies and dissipations."""
+    share: Vector = EDGE_DEVIATION * measure(energy_wh, cost_wh)
+    return share**2 + noise_wh**2
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from superarm.arrays import Matrix, Rows, Vector
 from superarm.beliefs import DenseGP, InducedGP
@@ -76,7 +77,7 @@ class RoadPosterior:
         covariance = view.covariance()
         covariance *= physics
         covariance *= physics[:, None]
-        covariance.flat[:: edges.size + 1] += drivetrain.noise_wh**2
+        covariance.flat[:: edges.size + 1] += drivetrain.noise_variance[edges]
         shared = cost if abs(cost.sum()) >= abs(mean.sum()) else mean
         covariance += self.spread**2 * np.outer(shared, shared)
         return mean, covariance
@@ -93,27 +94,44 @@ class RoadPosterior:
 
         Jointly over roads and the key's gain, with noise and what the trip has in common.
         """
-        mean, energy, magnitude = self.belief.mean, spans.energy_wh, spans.magnitude_wh
-        begin = spans.starts[:-1]
-        unit = self.fleet.gain_unit(source.deviation)
-        shift = np.add.reduceat(spans.weights * mean[spans.places], begin)
-        expected = energy - shift
-        own = spans.noise_variance.copy()
-        places, weights, starts = spans.places, spans.weights, spans.starts
-        spread = source.spread
-        if source.slot >= 0:
-            place = self.n_edges + source.slot
-            expected += unit * energy * mean[place]
-            places = np.insert(places, starts[1:], place)
-            weights = np.insert(weights, starts[1:], -unit * energy)
-            starts = starts + np.arange(starts.size)
-        else:
-            spread = source.spread_and_gain
-        each, total = self._variances(places, weights, starts)
-        each += own + (spread * magnitude) ** 2
+        spans, spread = self.measured(spans, source)
+        expected = self.expected_wh(spans)
+        each, total = self._variances(spans.places, spans.weights, spans.starts)
+        each += spans.noise_variance + (spread * spans.magnitude_wh) ** 2
         # what the trip has in common adds up over spans
-        total += float(own.sum()) + (spread * spans.total_magnitude_wh) ** 2
+        total += float(spans.noise_variance.sum()) + (spread * spans.total_magnitude_wh) ** 2
         return expected, np.sqrt(np.maximum(each, 0.0)), float(np.sqrt(max(total, 0.0)))
+
+    def measured(self, spans: Spans, source: Source) -> tuple[Spans, float]:
+        """Return spans with the gain of who measured them, and what a trip has in common.
+
+        A gain that is not learned is a part of that.
+        """
+        if source.slot < 0:
+            return spans, source.spread_and_gain
+        unit = self.fleet.gain_unit(source.deviation)
+        return spans.with_gain(self.n_edges + source.slot, unit), source.spread
+
+    def expected_wh(self, spans: Spans) -> Vector:
+        """Return the means of measured spans."""
+        shift = spans.weights * self.belief.mean[spans.places]
+        expected: Vector = spans.energy_wh - np.add.reduceat(shift, spans.starts[:-1])
+        return expected
+
+    def covariance_of(self, rows: csr_array) -> Matrix:
+        """Return the covariance of weighted sums of arms; none of all these arms is formed.
+
+        Args:
+            rows: the weights of all arms in every sum, shape (m, n_arms), sparse.
+        """
+        if isinstance(self.belief, DenseGP):
+            joint: Matrix = np.asarray(rows @ (rows @ self.belief.matrix).T)
+        else:
+            features = rows @ self.belief.features.T
+            joint = features @ self.belief.core_covariance @ features.T
+            joint += (rows * self.belief.residual[None, :] @ rows.T).toarray()
+        symmetric: Matrix = (joint + joint.T) / 2
+        return symmetric
 
     def _variances(self, places: Rows, weights: Vector, starts: Rows) -> tuple[Vector, float]:
         """Return the variances of weighted sums of arms, and of their total."""

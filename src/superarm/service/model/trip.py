@@ -1,7 +1,10 @@
 """A trip as arrays: which edges, which spans of them were measured, what that says of the roads."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import Generic, Protocol, Self, TypeVar, cast, overload
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -9,9 +12,25 @@ from scipy.sparse import csr_array
 from superarm.arrays import Rows, Vector
 from superarm.beliefs import Evidence
 from superarm.navigation import Vehicle
-from superarm.service.model.fleet import KEY_DEVIATION, Fleet
+from superarm.service.model.fleet import KEY_DEVIATION, Fleet, measure, passage_variance
 
 _MOST_LINKS = 20_000_000
+
+
+class Addable(Protocol):
+    """What many trips say, added up: of all arms, or of the few that sum up a large network."""
+
+    def __add__(self, other: Self) -> Self:
+        """Return what both say together."""
+        ...
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether it consists of numbers."""
+        ...
+
+
+TripSums = TypeVar("TripSums", bound=Addable)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,15 +92,35 @@ class Spans:
     cost_wh: Vector
     noise_variance: Vector
 
+    def with_gain(self, column: int, unit: float) -> "Spans":
+        """Return them with a share of the key's gain in every span.
+
+        Args:
+            column: the arm of the gain.
+            unit: the gain that one unit of this arm stands for.
+        """
+        ends, more = self.starts[1:], np.arange(self.starts.size)
+        return replace(
+            self,
+            places=np.insert(self.places, ends, column),
+            weights=np.insert(self.weights, ends, -unit * self.magnitude_wh),
+            starts=self.starts + more,
+        )
+
+    def rows(self, n_arms: int) -> csr_array:
+        """Return the weights of all arms in every span, shape (m, n_arms)."""
+        shape = (self.energy_wh.size, n_arms)
+        return csr_array((self.weights, self.places, self.starts), shape=shape)
+
     @property
     def magnitude_wh(self) -> Vector:
         """What an error in proportion is in proportion to, shape (m,)."""
-        return _magnitude(self.energy_wh, self.cost_wh)
+        return measure(self.energy_wh, self.cost_wh)
 
     @property
     def total_magnitude_wh(self) -> float:
         """Likewise of all spans together."""
-        return float(_magnitude(self.energy_wh.sum(), self.cost_wh.sum()))
+        return float(measure(self.energy_wh.sum(), self.cost_wh.sum()))
 
 
 @dataclass(frozen=True)
@@ -112,13 +151,25 @@ class Source:
         return self.widened > 1.0
 
 
-class Reader:
+class Reader(Generic[TripSums]):
     """Turns trips into what they say about the roads."""
 
-    def __init__(self, fleet: Fleet) -> None:
-        """Remember the vehicles."""
+    @overload
+    def __init__(self: "Reader[Evidence]", fleet: Fleet) -> None: ...
+
+    @overload
+    def __init__(self, fleet: Fleet, summed: Callable[[Evidence], TripSums]) -> None: ...
+
+    def __init__(self, fleet: Fleet, summed: Callable[[Evidence], TripSums] | None = None) -> None:
+        """Remember the vehicles.
+
+        Args:
+            fleet: of these.
+            summed: what becomes of evidence before it is added up; by default it stays.
+        """
         self.fleet = fleet
         self.n_edges = fleet.network.n_edges
+        self.sums = summed or cast("Callable[[Evidence], TripSums]", _as_it_is)
 
     def spans(self, trip: MeasuredTrip) -> Spans:
         """Return what physics expect; only the edges of the trip are looked at."""
@@ -126,20 +177,26 @@ class Reader:
         energy, potential = self.fleet.physics(trip.vehicle, places)
         cost = np.maximum(energy - potential, 0.0)
         starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.intp)
+        noise = self.fleet.noise_wh(trip.vehicle)
         return Spans(
             places,
             starts,
             cost,
             np.add.reduceat(cost + potential, starts[:-1]),
             np.add.reduceat(cost, starts[:-1]),
-            np.asarray(lengths * self.fleet.noise_wh(trip.vehicle) ** 2, dtype=np.float64),
+            np.add.reduceat(passage_variance(cost + potential, cost, noise), starts[:-1]),
         )
 
-    def evidence(self, trips: Sequence[tuple[MeasuredTrip, Source]]) -> Evidence:
+    def evidence(self, trips: Sequence[tuple[MeasuredTrip, Source]]) -> TripSums:
         """Return what trips say about roads and gains."""
-        pieces = list(_pieces(trips))
-        if len(pieces) > 1:  # every trip links all of its edges: not too many at one time
-            return sum(map(self.evidence, pieces), Evidence.nothing(self.fleet.n_arms))
+        # every trip links all of its edges: not too many at one time
+        return reduce(add, (self.sums(self._of_all(some)) for some in _pieces(trips)))
+
+    def nothing(self) -> TripSums:
+        """Return what no trips say."""
+        return self.sums(Evidence.nothing(self.fleet.n_arms))
+
+    def _of_all(self, trips: Sequence[tuple[MeasuredTrip, Source]]) -> Evidence:
         columns = [
             self.n_edges + source.slot if source.slot >= 0 and not source.vouched else -1
             for _, source in trips
@@ -176,19 +233,14 @@ class Reader:
             return Evidence.nothing(n_arms)
         places, weights, sizes, values, noise, shares = [], [], [], [], [], []
         for (trip, source), column, unit in zip(trips, columns, units, strict=True):
-            spans = self.spans(trip)
-            arms, amounts, lengths = spans.places, spans.weights, np.diff(spans.starts)
-            spread = source.spread
-            if column >= 0:  # each span also has its share of the gain
-                ends = spans.starts[1:]
-                arms = np.insert(arms, ends, column)
-                amounts = np.insert(amounts, ends, -unit * spans.energy_wh)
-                lengths = lengths + 1
+            spans, spread = self.spans(trip), source.spread
+            if column >= 0:
+                spans = spans.with_gain(column, unit)
             else:
                 spread = source.spread_and_gain
-            places.append(arms)
-            weights.append(amounts)
-            sizes.append(lengths)
+            places.append(spans.places)
+            weights.append(spans.weights)
+            sizes.append(np.diff(spans.starts))
             values.append(spans.energy_wh - trip.energies_wh)
             noise.append(source.widened**2 * spans.noise_variance)
             shares.append(source.widened * spread * spans.magnitude_wh)
@@ -210,6 +262,10 @@ class Reader:
         return np.bincount(flat, minlength=self.n_edges).astype(np.float64)
 
 
+def _as_it_is(evidence: Evidence) -> Evidence:
+    return evidence
+
+
 def _pieces(
     trips: Sequence[tuple[MeasuredTrip, Source]],
 ) -> Iterator[Sequence[tuple[MeasuredTrip, Source]]]:
@@ -222,10 +278,6 @@ def _pieces(
             begin, links = place, 0
         links += mine
     yield trips[begin:]
-
-
-def _magnitude(energy_wh: Vector, cost_wh: Vector) -> Vector:
-    return np.maximum(np.abs(energy_wh), cost_wh / 2)
 
 
 def covered(trip: MeasuredTrip) -> tuple[Rows, Rows]:

@@ -3,16 +3,17 @@
 import io
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 
 from superarm.arrays import Vector
 from superarm.beliefs import Evidence
+from superarm.service.model.trip import TripSums
 
 
 @dataclass(frozen=True, eq=False)
-class FoldedTrips:
+class FoldedTrips(Generic[TripSums]):
     """The sums of many trips.
 
     Attributes:
@@ -21,16 +22,11 @@ class FoldedTrips:
         trips: how many trips.
     """
 
-    evidence: Evidence
+    evidence: TripSums
     visits: Vector
     trips: int
 
-    @classmethod
-    def nothing(cls, n_edges: int, n_arms: int) -> "FoldedTrips":
-        """Return the sums of no trips."""
-        return cls(Evidence.nothing(n_arms), np.zeros(n_edges), 0)
-
-    def __add__(self, other: "FoldedTrips") -> "FoldedTrips":
+    def __add__(self, other: "FoldedTrips[TripSums]") -> "FoldedTrips[TripSums]":
         """Return the sums of both."""
         return FoldedTrips(
             self.evidence + other.evidence,
@@ -38,7 +34,7 @@ class FoldedTrips:
             self.trips + other.trips,
         )
 
-    def pack(self) -> bytes:
+    def pack(self: "FoldedTrips[Evidence]") -> bytes:
         """Return bytes to store."""
         file = io.BytesIO()
         facts = json.dumps({"trips": self.trips})
@@ -46,11 +42,11 @@ class FoldedTrips:
         np.savez_compressed(file, **(arrays | self.evidence.stored()))
         return file.getvalue()
 
-    @classmethod
-    def unpack(cls, data: bytes) -> "FoldedTrips":
+    @staticmethod
+    def unpack(data: bytes) -> "FoldedTrips[Evidence]":
         """Return the sums from bytes."""
         with np.load(io.BytesIO(data), allow_pickle=False) as stored:
             parts = {name: stored[name] for name in stored.files}
         facts = json.loads(str(parts.pop("facts")))
         visits = parts.pop("visits")
-        return cls(Evidence.restored(parts), visits, facts["trips"])
+        return FoldedTrips(Evidence.restored(parts), visits, facts["trips"])

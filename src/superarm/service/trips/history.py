@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 from sqlalchemy import Connection, delete, insert, select, update
@@ -18,7 +18,7 @@ from superarm.service.database import (
     lock_epoch,
     mark_of_trips,
 )
-from superarm.service.model.trip import MeasuredTrip, Reader, Source
+from superarm.service.model.trip import Addable, MeasuredTrip, Reader, Source, TripSums
 from superarm.service.tables import folded, folded_ids, trips
 from superarm.service.trips.folding import FoldedTrips
 from superarm.service.trips.packing import trip_digest, unpacked
@@ -60,7 +60,7 @@ class ReadTrip:
 
 
 @dataclass(frozen=True, eq=False)
-class NewTrips:
+class NewTrips(Generic[TripSums]):
     """What has been read: the sums of some trips, and how far that goes.
 
     Attributes:
@@ -74,7 +74,7 @@ class NewTrips:
 
     cursor: Cursor
     restart: bool
-    evidence: Evidence
+    evidence: TripSums
     visits: Vector
     trips: int
     singly: tuple[ReadTrip, ...]
@@ -84,15 +84,15 @@ class NewTrips:
     unreadable: int = 0
 
 
-class History:
+class History(Generic[TripSums]):
     """The trips of a database, for one reader."""
 
-    def __init__(self, database: Database, reader: Reader) -> None:
+    def __init__(self, database: Database, reader: Reader[TripSums]) -> None:
         """Remember what to read."""
         self._database = database
         self._reader = reader
 
-    def since(self, cursor: Cursor, *, again: bool = True) -> NewTrips:
+    def since(self, cursor: Cursor, *, again: bool = True) -> NewTrips[TripSums]:
         """Return what is new since the cursor, or everything if the history was changed.
 
         Args:
@@ -139,7 +139,7 @@ class History:
             len(bad),
         )
 
-    def again(self, news: NewTrips) -> Iterator[FoldedTrips | list[ReadTrip]]:
+    def again(self, news: NewTrips[TripSums]) -> Iterator[FoldedTrips[TripSums] | list[ReadTrip]]:
         """Yield what was read once more, in pieces: sums of folded trips, then trips one by one."""
         with self._database.reading() as connection:
             if news.restart:
@@ -150,10 +150,10 @@ class History:
             for rows in self._batches(connection, news.begin, news.cursor.mark):
                 yield self._read(rows, news.standings, [])
 
-    def _nothing(self) -> FoldedTrips:
-        return FoldedTrips.nothing(self._reader.n_edges, self._reader.fleet.n_arms)
+    def _nothing(self) -> FoldedTrips[TripSums]:
+        return FoldedTrips(self._reader.nothing(), np.zeros(self._reader.n_edges), 0)
 
-    def _folded(self, connection: Connection, how: Mapping[str, Standing]) -> FoldedTrips:
+    def _folded(self, connection: Connection, how: Mapping[str, Standing]) -> FoldedTrips[TripSums]:
         """Return what was folded, but of keys that are set aside."""
         total = self._nothing()
         for row in connection.execute(select(folded)):
@@ -162,10 +162,10 @@ class History:
                 total += self._placed(row, standing)
         return total
 
-    def _placed(self, row: Any, standing: Standing) -> FoldedTrips:  # noqa: ANN401 - a row
+    def _placed(self, row: Any, standing: Standing) -> FoldedTrips[TripSums]:  # noqa: ANN401 - a row
         sums = FoldedTrips.unpack(row.sums)
         placed = self._reader.placed(sums.evidence, standing.source(0.0))
-        return FoldedTrips(placed, sums.visits, sums.trips)
+        return FoldedTrips(self._reader.sums(placed), sums.visits, sums.trips)
 
     def _read(
         self, rows: Sequence[Any], how: Mapping[str, Standing], bad: list[int]
@@ -189,7 +189,7 @@ class History:
                 read.append(ReadTrip(row.sequence, row.key_id, trip, source))
         return read
 
-    def _summed(self, read: Sequence[ReadTrip], bad: list[int]) -> FoldedTrips:
+    def _summed(self, read: Sequence[ReadTrip], bad: list[int]) -> FoldedTrips[TripSums]:
         """Return the sums of trips; those that spoil them are found by halving, and noted."""
         total = self._nothing()
 
@@ -263,7 +263,7 @@ class History:
         self, connection: Connection, key_id: str, rows: Sequence[Any], bad: list[int]
     ) -> None:
         size = self._reader.n_edges
-        more = FoldedTrips.nothing(size, size + 1)
+        more = FoldedTrips(Evidence.nothing(size + 1), np.zeros(size), 0)
 
         def add(some: Sequence[ReadTrip]) -> None:
             nonlocal more
@@ -295,7 +295,7 @@ class History:
         )
 
 
-def sound_evidence(reader: Reader, some: Sequence[ReadTrip]) -> Evidence:
+def sound_evidence(reader: Reader[TripSums], some: Sequence[ReadTrip]) -> TripSums:
     """Return what trips say, or raise if that is not finite."""
     with np.errstate(all="ignore"):
         found = reader.evidence([(one.trip, one.source) for one in some])
@@ -303,10 +303,9 @@ def sound_evidence(reader: Reader, some: Sequence[ReadTrip]) -> Evidence:
     return found
 
 
-def require_finite(evidence: Evidence) -> None:
+def require_finite(evidence: Addable) -> None:
     """Raise unless what trips say are numbers."""
-    finite = np.isfinite(evidence.precision.data).all() and np.isfinite(evidence.weighted).all()
-    if not finite:
+    if not evidence.is_finite:
         msg = "the evidence of these trips is not finite"
         raise ValueError(msg)
 

@@ -59,7 +59,7 @@ class Checked:
 class Intake:
     """Looks at reports, given what is believed now."""
 
-    def __init__(self, network: RoadNetwork, reader: Reader, tokens: RouteTokens) -> None:
+    def __init__(self, network: RoadNetwork, reader: Reader[Any], tokens: RouteTokens) -> None:
         """Index the legal turns."""
         self.network = network
         self.reader = reader

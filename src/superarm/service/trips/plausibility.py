@@ -10,6 +10,7 @@ few Wh of zero, where hardly any honest trip does, however little is known about
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -79,7 +80,7 @@ def judged(
     trip: MeasuredTrip,
     source: Source,
     posterior: RoadPosterior,
-    reader: Reader,
+    reader: Reader[Any],
     widened: float = 1.0,
 ) -> Verdict:
     """Compare a report with what is expected.
@@ -142,7 +143,7 @@ def _reason(measured: float, expected: float, std: float, potential: float) -> s
 
 
 def _other_class(
-    trip: MeasuredTrip, expected: float, std: float, posterior: RoadPosterior, reader: Reader
+    trip: MeasuredTrip, expected: float, std: float, posterior: RoadPosterior, reader: Reader[Any]
 ) -> str | None:
     """Say which class of vehicle a report fits far better than its own, if there is one."""
     honest = _log_density(trip.measured_wh, expected, std)
