@@ -8,7 +8,7 @@ that approaches the Gaussian one at the rate 1/sqrt(RANDOM_FEATURES).
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,6 +46,52 @@ class Kernel(ABC):
     @abstractmethod
     def diagonal(self, arms: Arms) -> Vector:
         """Return the prior variances."""
+
+    def parameters(self) -> dict[str, float]:
+        """Return what can be fitted, by name; all are positive. None, unless a class says so.
+
+        Names are paths: ``left.lengthscale[0]`` is the first lengthscale of the left part.
+        """
+        return {}
+
+    def with_parameters(self, values: Mapping[str, float]) -> "Kernel":
+        """Return the kernel with some parameters replaced, by the names of `parameters`.
+
+        >>> from superarm.kernels import RBF, PerArm
+        >>> kernel = RBF([1.0, 2.0]) + PerArm(0.1)
+        >>> kernel.with_parameters({"left.lengthscale[1]": 3.0}).left.lengthscale
+        (1.0, 3.0)
+        """
+        known = self.parameters()
+        for name, value in values.items():
+            if name not in known:
+                msg = f"there is no parameter {name!r}; there are {', '.join(known) or 'none'}"
+                raise ValueError(msg)
+            require_positive(name, value)
+        return self.replaced(known | {name: float(value) for name, value in values.items()})
+
+    def replaced(self, values: Mapping[str, float]) -> "Kernel":
+        """Return the kernel with all parameters replaced; classes that have some write this."""
+        del values
+        return self
+
+    def slopes(self, arms: Arms, weights: Matrix) -> Vector:
+        r"""Return what a weighted sum of the Gram matrix does as parameters grow.
+
+        .. math:: \sum_{ij} W_{ij} \frac{\partial k(a_i, a_j)}{\partial \log \theta}
+
+        for every parameter, in the order of `parameters`; no derivative of a matrix is kept.
+
+        Args:
+            arms: n of them.
+            weights: W, shape (n, n), symmetric.
+        """
+        del arms, weights
+        return np.empty(0)
+
+    def scale_parameters(self) -> tuple[str, ...]:
+        """Return the parameters that do nothing but multiply the whole kernel."""
+        return ()
 
     def __add__(self, other: "Kernel | float") -> "Kernel":
         """Return the kernel of a sum of independent processes; a number adds a common level."""
@@ -112,6 +158,18 @@ class Sum(Kernel):
         """Return the sum of both variances."""
         return self.left.diagonal(arms) + self.right.diagonal(arms)
 
+    def parameters(self) -> dict[str, float]:
+        """Return those of both parts."""
+        return _of_both(self.left, self.right)
+
+    def replaced(self, values: Mapping[str, float]) -> "Kernel":
+        """Return both parts replaced."""
+        return Sum(*_both_replaced(self.left, self.right, values))
+
+    def slopes(self, arms: Arms, weights: Matrix) -> Vector:
+        """Return those of both parts."""
+        return np.concatenate([self.left.slopes(arms, weights), self.right.slopes(arms, weights)])
+
     def draw_many(self, arms: Arms, rng: np.random.Generator) -> Vector:
         """Return the sum of two independent draws."""
         return self.left.draw_many(arms, rng) + self.right.draw_many(arms, rng)
@@ -147,6 +205,28 @@ class Product(Kernel):
         """Return the product of both variances."""
         return self.left.diagonal(arms) * self.right.diagonal(arms)
 
+    def parameters(self) -> dict[str, float]:
+        """Return those of both parts."""
+        return _of_both(self.left, self.right)
+
+    def replaced(self, values: Mapping[str, float]) -> "Kernel":
+        """Return both parts replaced."""
+        return Product(*_both_replaced(self.left, self.right, values))
+
+    def slopes(self, arms: Arms, weights: Matrix) -> Vector:
+        """Return those of each part, weighted by the other."""
+        return np.concatenate(
+            [
+                _slopes_beside(self.left, self.right, arms, weights),
+                _slopes_beside(self.right, self.left, arms, weights),
+            ]
+        )
+
+    def scale_parameters(self) -> tuple[str, ...]:
+        """Return those of both parts."""
+        left, right = self.left.scale_parameters(), self.right.scale_parameters()
+        return (*(f"left.{name}" for name in left), *(f"right.{name}" for name in right))
+
     def draw_many(self, arms: Arms, rng: np.random.Generator) -> Vector:
         """Draw by features; where only one part has them, each carries a draw of the other."""
         if self.spectral or not (self.left.spectral or self.right.spectral):
@@ -173,6 +253,28 @@ class Product(Kernel):
         first, first_variance = self.left.frequencies(count, n_features, rng)
         second, second_variance = self.right.frequencies(count, n_features, rng)
         return first + second, first_variance * second_variance
+
+
+def _of_both(left: Kernel, right: Kernel) -> dict[str, float]:
+    named = {f"left.{name}": value for name, value in left.parameters().items()}
+    return named | {f"right.{name}": value for name, value in right.parameters().items()}
+
+
+def _both_replaced(
+    left: Kernel, right: Kernel, values: Mapping[str, float]
+) -> tuple[Kernel, Kernel]:
+    def mine(part: str) -> dict[str, float]:
+        return {k.partition(".")[2]: v for k, v in values.items() if k.startswith(f"{part}.")}
+
+    return left.replaced(mine("left")), right.replaced(mine("right"))
+
+
+def _slopes_beside(kernel: Kernel, other: Kernel, arms: Arms, weights: Matrix) -> Vector:
+    if not kernel.parameters():
+        return np.empty(0)
+    if isinstance(other, Constant):
+        return kernel.slopes(arms, other.variance * weights)
+    return kernel.slopes(arms, weights * other.gram(arms, arms))
 
 
 def mixed_features(
@@ -211,6 +313,23 @@ class Constant(Kernel):
         """Return a vector filled with the variance."""
         return np.full(len(arms), self.variance)
 
+    def parameters(self) -> dict[str, float]:
+        """Return the variance."""
+        return {"variance": self.variance}
+
+    def replaced(self, values: Mapping[str, float]) -> "Constant":
+        """Return the kernel of another variance."""
+        return Constant(values["variance"])
+
+    def slopes(self, arms: Arms, weights: Matrix) -> Vector:
+        """Return what the variance does: it multiplies everything."""
+        del arms
+        return np.array([self.variance * weights.sum()])
+
+    def scale_parameters(self) -> tuple[str, ...]:
+        """The variance multiplies everything."""
+        return ("variance",)
+
     @property
     def spectral(self) -> bool:
         """A constant has the single frequency zero."""
@@ -244,6 +363,23 @@ class PerArm(Kernel):
     def diagonal(self, arms: Arms) -> Vector:
         """Return a vector filled with the variance."""
         return np.full(len(arms), self.variance)
+
+    def parameters(self) -> dict[str, float]:
+        """Return the variance."""
+        return {"variance": self.variance}
+
+    def replaced(self, values: Mapping[str, float]) -> "PerArm":
+        """Return the kernel of another variance."""
+        return PerArm(values["variance"])
+
+    def slopes(self, arms: Arms, weights: Matrix) -> Vector:
+        """Return what the variance does: it multiplies everything."""
+        same = arms.ids[:, None] == arms.ids
+        return np.array([self.variance * (weights.sum(where=same))])
+
+    def scale_parameters(self) -> tuple[str, ...]:
+        """The variance multiplies everything."""
+        return ("variance",)
 
     def draw_many(self, arms: Arms, rng: np.random.Generator) -> Vector:
         """Draw one effect per distinct id; exact at any size."""

@@ -10,6 +10,7 @@ as many, and the diagonal comes by selected inversion (`superarm.kernels.sparse_
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
@@ -25,6 +26,7 @@ from superarm.arrays import Matrix, Pairs, Rows, Vector, as_pairs, as_vector, re
 from superarm.errors import CapacityError
 from superarm.kernels.base import Kernel
 from superarm.kernels.sparse_ldl import SparseLDL
+from superarm.values import changed
 
 Normalise = Literal["mean", "none", "correlation"]
 
@@ -51,6 +53,7 @@ class GraphMatern(Kernel):
         normalise: ``"mean"`` divides K by its mean diagonal, so that products with kernels of
             variance v have mean variance v; ``"correlation"`` makes every variance one;
             ``"none"`` leaves K as it is.
+        variance: multiplies K.
 
     >>> ring = GraphMatern([(0, 1), (1, 2), (2, 0)], lengths=[1.0, 1.0, 1.0])
     >>> ring.diagonal(Arms([0, 1, 2])).round(12).tolist()
@@ -62,8 +65,9 @@ class GraphMatern(Kernel):
     nu: float
     kappa: float
     normalise: Normalise
+    variance: float
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a graph and its parameters
         self,
         turns: ArrayLike,
         lengths: ArrayLike,
@@ -71,12 +75,14 @@ class GraphMatern(Kernel):
         kappa: float = 1.0,
         *,
         normalise: Normalise = "mean",
+        variance: float = 1.0,
     ) -> None:
         """Check the graph and its parameters."""
         checked = as_vector("lengths", lengths)
         require_positive("lengths", checked)
         require_positive("nu", nu)
         require_positive("kappa", kappa)
+        require_positive("variance", variance)
         if normalise not in get_args(Normalise):
             msg = f"normalise must be one of {get_args(Normalise)}, got {normalise!r}"
             raise ValueError(msg)
@@ -91,6 +97,7 @@ class GraphMatern(Kernel):
         object.__setattr__(self, "nu", float(nu))
         object.__setattr__(self, "kappa", float(kappa))
         object.__setattr__(self, "normalise", normalise)
+        object.__setattr__(self, "variance", float(variance))
 
     @property
     def n_nodes(self) -> int:
@@ -122,15 +129,79 @@ class GraphMatern(Kernel):
         noise = rng.standard_normal(self.n_nodes)
         return (self._scales * self._root_times(noise))[self._nodes(arms)]
 
+    def parameters(self) -> dict[str, float]:
+        """Return variance and lengthscale."""
+        return {"variance": self.variance, "kappa": self.kappa}
+
+    def replaced(self, values: Mapping[str, float]) -> "GraphMatern":
+        """Return the kernel of the same graph with another variance and lengthscale."""
+        variance, kappa = values["variance"], values["kappa"]
+        if kappa != self.kappa:
+            return GraphMatern(
+                self.turns,
+                self.lengths,
+                self.nu,
+                kappa,
+                normalise=self.normalise,
+                variance=variance,
+            )
+        other = changed(self, variance=variance)
+        for known in ("_factor", "_eigen", "_raw_variances", "precision"):
+            if known in self.__dict__:  # they do not depend on the variance
+                other.__dict__[known] = self.__dict__[known]
+        return other
+
+    def slopes(self, arms: Arms, weights: Matrix) -> Vector:
+        r"""Return what variance and lengthscale do.
+
+        .. math::
+            \frac{\partial M^{-\nu}}{\partial \log\kappa} = \frac{4 \nu^2}{\kappa^2} M^{-\nu-1}
+
+        before normalisation, which changes along with it.
+        """
+        nodes = self._nodes(arms)
+        few, which = np.unique(nodes, return_inverse=True)
+        weights = _added_up(weights, which, few.size)
+        now = self._remembered(few)[:, few]
+        rate = 4 * self.nu**2 / self.kappa**2
+        moved = self._power_columns(few, self.nu + 1)[:, few] * rate
+        moved *= self._scales[few]
+        moved *= self._scales[few][:, None]
+        if self.normalise != "none":
+            change = rate * self._power_diagonal(self.nu + 1) * self._scales**2  # of variances
+            if self.normalise == "mean":
+                moved -= now * (change.mean() / self.variance)
+            else:
+                share = change[few] / self.variance
+                moved -= now * (share[:, None] + share) / 2
+        total = float((weights * now).sum())
+        return np.array([total, float((weights * moved).sum())])
+
+    def scale_parameters(self) -> tuple[str, ...]:
+        """The variance multiplies everything."""
+        return ("variance",)
+
     def columns(self, nodes: Rows) -> Matrix:
         """Return the columns of K at some nodes, as rows, shape (len(nodes), n)."""
-        if self._by_solves:
-            found = self._factor.inverse_columns(nodes, int(self.nu))
-        else:
-            values, vectors = self._eigen
-            found = (vectors[nodes] * values**-self.nu) @ vectors.T
+        found = self._power_columns(nodes, self.nu)
         found *= self._scales
         found *= self._scales[nodes][:, None]
+        return found
+
+    def _power_columns(self, nodes: Rows, power: float) -> Matrix:
+        """Return columns of a negative power of M, as rows."""
+        if self._by_solves:
+            return self._factor.inverse_columns(nodes, int(power))
+        values, vectors = self._eigen
+        found: Matrix = (vectors[nodes] * values**-power) @ vectors.T
+        return found
+
+    def _power_diagonal(self, power: float) -> Vector:
+        """Return the diagonal of a negative power of M."""
+        if self._by_solves:
+            return self._factor.inverse_diagonal(int(power))
+        values, vectors = self._eigen
+        found: Vector = vectors**2 @ values**-power
         return found
 
     def _remembered(self, nodes: Rows) -> Matrix:
@@ -202,20 +273,18 @@ class GraphMatern(Kernel):
 
     @cached_property
     def _raw_variances(self) -> Vector:
-        if not self._by_solves:
-            values, vectors = self._eigen
-            return vectors**2 @ values**-self.nu
-        return self._factor.inverse_diagonal(int(self.nu))
+        return self._power_diagonal(self.nu)
 
     @cached_property
     def _scales(self) -> Vector:
         match self.normalise:
             case "none":
-                return np.ones(self.n_nodes)
+                scales = np.ones(self.n_nodes)
             case "mean":
-                return np.full(self.n_nodes, 1 / math.sqrt(self._raw_variances.mean()))
+                scales = np.full(self.n_nodes, 1 / math.sqrt(self._raw_variances.mean()))
             case "correlation":
-                return 1 / np.sqrt(self._raw_variances)
+                scales = 1 / np.sqrt(self._raw_variances)
+        return math.sqrt(self.variance) * scales
 
     @cached_property
     def _variances(self) -> Vector:
@@ -238,3 +307,12 @@ class GraphMatern(Kernel):
             )
             raise ValueError(msg)
         return arms.ids
+
+
+def _added_up(weights: Matrix, which: Rows, size: int) -> Matrix:
+    """Return weights of pairs of arms summed up by pairs of the nodes they stand on."""
+    if size == which.size and np.array_equal(which, np.arange(size)):
+        return weights
+    total = np.zeros((size, size))
+    np.add.at(total, (which[:, None], which), weights)
+    return total

@@ -1,6 +1,7 @@
 r"""The linear kernel: rewards are linear in the contexts, with Gaussian weights."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +38,24 @@ class Linear(Kernel):
         self._require_contexts(arms)
         squares: Vector = self.variance * np.einsum("ij,ij->i", arms.contexts, arms.contexts)
         return squares
+
+    def parameters(self) -> dict[str, float]:
+        """Return the variance."""
+        return {"variance": self.variance}
+
+    def replaced(self, values: Mapping[str, float]) -> "Linear":
+        """Return the kernel of another variance."""
+        return Linear(values["variance"])
+
+    def slopes(self, arms: Arms, weights: Matrix) -> Vector:
+        """Return what the variance does: it multiplies everything."""
+        self._require_contexts(arms)
+        inner = (weights @ arms.contexts) * arms.contexts
+        return np.array([self.variance * inner.sum()])
+
+    def scale_parameters(self) -> tuple[str, ...]:
+        """The variance multiplies everything."""
+        return ("variance",)
 
     def draw(self, arms: Arms, rng: np.random.Generator) -> Vector:
         """Draw the weights; exact at any size."""

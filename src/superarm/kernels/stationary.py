@@ -7,6 +7,7 @@ All are functions of the scaled distance
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -60,6 +61,43 @@ class Stationary(Kernel):
         self._scales(arms.n_features)  # says if the kernel does not fit
         return np.full(len(arms), self.variance)
 
+    @abstractmethod
+    def steepness(self, distance: Matrix) -> Matrix:
+        r"""Return :math:`-\rho'(r) / r` at these scaled distances; they may be overwritten."""
+
+    def parameters(self) -> dict[str, float]:
+        """Return the variance and the lengthscales."""
+        if len(self.lengthscale) == 1:
+            return {"variance": self.variance, "lengthscale": self.lengthscale[0]}
+        scales = {f"lengthscale[{place}]": value for place, value in enumerate(self.lengthscale)}
+        return {"variance": self.variance, **scales}
+
+    def replaced(self, values: Mapping[str, float]) -> "Stationary":
+        """Return the kernel of another variance and other lengthscales."""
+        scales = [value for name, value in values.items() if name != "variance"]
+        return type(self)(scales, values["variance"])
+
+    def slopes(self, arms: Arms, weights: Matrix) -> Vector:
+        r"""Return what variance and lengthscales do.
+
+        With :math:`G_{ab} = -W_{ab}\, \sigma^2 \rho'(D) / D` and centred, scaled contexts x, a
+        lengthscale's part :math:`\sum_{ab} G_{ab} (x_{aj} - x_{bj})^2` needs no matrix per feature.
+        """
+        x = self._scaled(arms)
+        x = x - x.mean(axis=0)
+        distance = np.minimum(cdist(x, x), _FAR)
+        inner = self.steepness(distance.copy())
+        inner *= weights
+        squares = 2 * (inner.sum(axis=1) @ x**2 - np.einsum("ij,ij->j", x, inner @ x))
+        correlation = self.of_distance(distance)
+        total = float(np.einsum("ij,ij->", weights, correlation))
+        scales = squares if len(self.lengthscale) > 1 else np.array([squares.sum()])
+        return self.variance * np.concatenate([[total], scales])
+
+    def scale_parameters(self) -> tuple[str, ...]:
+        """The variance multiplies everything."""
+        return ("variance",)
+
     @property
     @abstractmethod
     def steepest_slope(self) -> float:
@@ -103,6 +141,10 @@ class RBF(Stationary):
         np.square(distance, out=distance)
         distance *= -0.5
         return np.exp(distance, out=distance)
+
+    def steepness(self, distance: Matrix) -> Matrix:
+        """Return exp(-D^2 / 2)."""
+        return self.of_distance(distance)
 
     @property
     def steepest_slope(self) -> float:
@@ -159,6 +201,14 @@ class Matern12(Matern):
         np.negative(distance, out=distance)
         return np.exp(distance, out=distance)
 
+    def steepness(self, distance: Matrix) -> Matrix:
+        """Return exp(-D) / D, and zero at zero, where squares of differences vanish anyway."""
+        decay = np.exp(-distance)
+        apart = distance > 0
+        np.divide(decay, distance, out=decay, where=apart)
+        decay[~apart] = 0.0
+        return decay
+
     @property
     def steepest_slope(self) -> float:
         """At zero."""
@@ -180,6 +230,13 @@ class Matern32(Matern):
         decay = np.exp(-distance)
         distance += 1.0
         distance *= decay
+        return distance
+
+    def steepness(self, distance: Matrix) -> Matrix:
+        """Return 3 exp(-r) with r = sqrt(3) D."""
+        distance *= -math.sqrt(3)
+        np.exp(distance, out=distance)
+        distance *= 3.0
         return distance
 
     @property
@@ -207,6 +264,15 @@ class Matern52(Matern):
         polynomial += 1.0
         polynomial *= decay
         return polynomial
+
+    def steepness(self, distance: Matrix) -> Matrix:
+        """Return 5/3 (1 + r) exp(-r) with r = sqrt(5) D."""
+        distance *= math.sqrt(5)
+        decay = np.exp(-distance)
+        distance += 1.0
+        distance *= decay
+        distance *= 5 / 3
+        return distance
 
     @property
     def steepest_slope(self) -> float:
