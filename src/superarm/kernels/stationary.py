@@ -19,6 +19,7 @@ from superarm.arms import Arms
 from superarm.arrays import Matrix, Vector, require_positive
 from superarm.kernels.base import Kernel
 
+_NEAR = 1e-6
 _FAR = 1e6  # correlations vanish long before; beyond, squares would overflow
 
 
@@ -202,11 +203,9 @@ class Matern12(Matern):
         return np.exp(distance, out=distance)
 
     def steepness(self, distance: Matrix) -> Matrix:
-        """Return exp(-D) / D, and zero at zero, where squares of differences vanish anyway."""
+        """Return exp(-D) / D; closer than `_NEAR` less, where what it multiplies is next to none."""
         decay = np.exp(-distance)
-        apart = distance > 0
-        np.divide(decay, distance, out=decay, where=apart)
-        decay[~apart] = 0.0
+        decay /= np.maximum(distance, _NEAR, out=distance)
         return decay
 
     @property
