@@ -158,8 +158,12 @@ class Server:
 
 async def _exchange(connection: Any, head: bytes, body: bytes) -> int:  # noqa: ANN401
     reader, writer = connection
+    if reader.at_eof():
+        raise ConnectionError
     writer.write(head + str(len(body)).encode() + b"\r\n\r\n" + body)
-    status = int((await reader.readline()).split()[1])
+    if not (first := await reader.readline()):
+        raise ConnectionError
+    status = int(first.split()[1])
     length = 0
     while (line := await reader.readline()) != b"\r\n":
         name, _, value = line.partition(b":")
@@ -191,11 +195,20 @@ class Asker:
     async def ask(self, path: str, body: bytes, due: float | None = None) -> None:
         """Ask once; time counts from when the request was due."""
         begin = time.perf_counter() if due is None else due
-        if self._idle:
-            connection = self._idle.pop()
-        else:
-            connection = await asyncio.open_connection("127.0.0.1", self._port)
-        status = await _exchange(connection, self._heads[path], body)
+        while True:
+            fresh = not self._idle
+            connection = (
+                await asyncio.open_connection("127.0.0.1", self._port)
+                if fresh
+                else self._idle.pop()
+            )
+            try:
+                status = await _exchange(connection, self._heads[path], body)
+                break
+            except ConnectionError:  # it was idle for too long, and closed just now
+                connection[1].close()
+                if fresh:
+                    raise
         self._idle.append(connection)
         if begin >= self.timing_from:
             self.taken[path].append(time.perf_counter() - begin)

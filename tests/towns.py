@@ -157,7 +157,7 @@ def season(  # noqa: C901, PLR0913, PLR0915, PLR0917 - a world, a villain, a sea
             run.true_wh += float(truth[edges].sum())
         if key in run.aside:
             continue
-        spread = run.posterior.spreads.get(key, run.posterior.spread)
+        spread = run.posterior.spread_of(key)
         source = standings[key].source(spread)
         verdict = judged(report, source, run.posterior, town.reader, surprises.widened())
         item = Checked(key, key, None, "", {}, verdict.reason, verdict.z)  # type: ignore[arg-type]

@@ -77,6 +77,31 @@ class FinitePrior:
             noise_variance=noise_variance,
         )
 
+    @property
+    def kernel(self) -> Kernel | None:
+        """The kernel it was made from; none if it was made from a matrix."""
+        return self.covariance.kernel if isinstance(self.covariance, KernelCovariance) else None
+
+    @property
+    def common_mean(self) -> float | None:
+        """The prior mean of all arms, if it is the same for all."""
+        return float(self.mean[0]) if np.ptp(self.mean) == 0 else None
+
+    @property
+    def common_noise(self) -> float | None:
+        """The noise variance of all arms, if it is the same for all."""
+        return float(self.noise_variance[0]) if np.ptp(self.noise_variance) == 0 else None
+
+    def reconsidered(
+        self, kernel: Kernel | None, noise_factor: float, mean: float | None
+    ) -> "FinitePrior":
+        """Return another prior of the same arms; what is not given stays."""
+        level = self.mean if mean is None else mean
+        noise = self.noise_variance * noise_factor
+        if kernel is None:
+            return FinitePrior._checked(self.universe, self.covariance, noise, level)
+        return FinitePrior.of_kernel(self.universe.arms, kernel, noise, level)
+
     def noise_of(self, places: Rows, noise_variance: ArrayLike | None) -> Vector:
         """Return the noise variance of rewards of arms at some places: as given, or the prior's."""
         if noise_variance is None:
@@ -114,6 +139,25 @@ class ContextPrior:
         if given.ndim == 0 and np.isfinite(given):
             return cls(kernel, noise, float(given))
         return cls(kernel, noise, as_vector("mean", given))
+
+    @property
+    def common_mean(self) -> float | None:
+        """The prior mean of all arms, if it is the same for all."""
+        return self.mean if isinstance(self.mean, float) else None
+
+    @property
+    def common_noise(self) -> float | None:
+        """The noise variance of all arms, if it is the same for all."""
+        return float(self.noise_variance[0]) if np.ptp(self.noise_variance) == 0 else None
+
+    def reconsidered(
+        self, kernel: Kernel | None, noise_factor: float, mean: float | None
+    ) -> "ContextPrior":
+        """Return another prior; what is not given stays."""
+        level = self.mean if mean is None else mean
+        return ContextPrior.of_kernel(
+            kernel or self.kernel, self.noise_variance * noise_factor, level
+        )
 
     def means(self, arms: Arms) -> Vector:
         """Return the prior means of these arms."""

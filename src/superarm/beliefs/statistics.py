@@ -70,6 +70,16 @@ class ArmStatistics:
             log_noise=_summed(which, np.log(noise), size),
         )
 
+    def with_noise(self, factor: float) -> "ArmStatistics":
+        """Return the same rewards with all noise variances multiplied."""
+        return ArmStatistics(
+            counts=self.counts,
+            precision=frozen(self.precision / factor),
+            averages=self.averages,
+            squares=frozen(self.squares / factor),
+            log_noise=frozen(self.log_noise + self.counts * np.log(factor)),
+        )
+
     def merged(self, slots: Rows, batch: "ArmStatistics", size: int) -> "ArmStatistics":
         """Return the summaries of `size` arms after a batch at some of their (distinct) slots."""
         grown = {

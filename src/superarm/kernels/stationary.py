@@ -203,7 +203,7 @@ class Matern12(Matern):
         return np.exp(distance, out=distance)
 
     def steepness(self, distance: Matrix) -> Matrix:
-        """Return exp(-D) / D; closer than `_NEAR` less, where what it multiplies is next to none."""
+        """Return exp(-D) / D; less below `_NEAR`, where what it multiplies is next to none."""
         decay = np.exp(-distance)
         decay /= np.maximum(distance, _NEAR, out=distance)
         return decay

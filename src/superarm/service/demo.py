@@ -164,7 +164,8 @@ class Driver:
                 issued, _ = await self._state.on_router(
                     lambda current, question=question: self._state.navigator.route(  # type: ignore[misc]
                         question, current.posterior
-                    )
+                    ),
+                    key,
                 )
             except InfeasibleError:
                 continue

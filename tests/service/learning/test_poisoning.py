@@ -11,6 +11,8 @@ from superarm.navigation.formats.reading import open_network
 
 require_module("fastapi", "service")
 
+from superarm.service.learning.comparing import compared  # noqa: E402
+from superarm.service.learning.trust import Trust  # noqa: E402
 from superarm.service.model.fleet import CLASSES, KEY_DEVIATION  # noqa: E402
 from superarm.service.model.trip import Source  # noqa: E402
 from towns import KEY_EFFECT, TRIP_EFFECT, Run, Town, season  # noqa: E402
@@ -190,3 +192,42 @@ def test_units_and_signs_are_refused_on_real_roads() -> None:
     assert found["sign"] >= 0.99
     assert found["kJ, sure"] >= 0.98
     assert found["kJ"] >= 0.94
+
+
+def test_sending_back_what_was_predicted_buys_no_trust(town: Town) -> None:
+    """Many trips exactly as predicted, then one route at 1.4 times what is believed, and again."""
+    rng = np.random.default_rng(0)
+    truth, n = town.truth_wh(0), town.network.n_edges
+    drivetrain = town.fleet.drivetrain(Vehicle())
+    belief, trust, trips = town.prior, Trust(), 0
+    posterior = town.posterior(belief, trust=trust)
+
+    def drive() -> np.ndarray:
+        ends = (int(e) for e in rng.choice(n, 2, replace=False))
+        return np.asarray(town.best(drivetrain.cost_wh * rng.uniform(0.5, 1.5, n), *ends))
+
+    def told(key: int, edges: np.ndarray, energy: float) -> None:
+        nonlocal belief, trust, posterior, trips
+        source = Source(key, KEY_DEVIATION, posterior.spread_of(str(key)))
+        verdict = town.judge(town.total(edges, energy), source, posterior)
+        if verdict.reason is not None:
+            return
+        trust = trust.after(compared([(str(key), verdict.trip, source)], posterior, town.reader))
+        belief = belief.condition_evidence(town.reader.evidence([(verdict.trip, source)]))
+        trips += 1
+        posterior = town.posterior(belief, trips, trust)
+
+    for number in range(300):
+        edges = drive()
+        told(number % 4, edges, truth[edges].sum() * np.exp(TRIP_EFFECT * rng.standard_normal()))
+    target = max((drive() for _ in range(20)), key=lambda edges: truth[edges].sum())
+    before = posterior.energy_wh(drivetrain)[target].sum()
+    for number in range(57 + 12 * 8):
+        attack = number >= 57 and (number - 57) % 8 == 0
+        edges = target if attack else drive()
+        now = posterior.energy_wh(drivetrain)[edges].sum()
+        told(5, edges, 1.4 * now if attack else now)
+        if number == 56:
+            assert posterior.spread_of("5") >= posterior.spread > posterior.spreads["5"]
+    after = posterior.energy_wh(drivetrain)[target].sum()
+    assert abs(after / before - 1) < 0.1  # twelve trips that nobody contradicts say something

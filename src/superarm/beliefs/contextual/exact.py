@@ -17,6 +17,7 @@ from superarm.arrays import Matrix, Rows, Vector, as_vector, frozen
 from superarm.beliefs.contextual.distinct import DistinctArms
 from superarm.beliefs.describing import told
 from superarm.beliefs.factor import Factor, require_precision
+from superarm.beliefs.observed import Observed
 from superarm.beliefs.posterior import ContextView
 from superarm.beliefs.prior import ContextPrior, Mean, require_same_features
 from superarm.beliefs.rows import tiles
@@ -113,8 +114,6 @@ class ExactGP:
         if len(arms) == 0:
             return self
         distinct, where = self.distinct.located(arms)
-        everything = distinct.arms
-        assert everything is not None  # noqa: S101 - these arms are among them
         if len(distinct) > self.max_distinct:
             msg = (
                 f"ExactGP holds at most {self.max_distinct} distinct observations and these "
@@ -124,6 +123,12 @@ class ExactGP:
             )
             raise CapacityError(msg)
         slots, batch = ArmStatistics.of_batch(where, checked, noise)
+        return self._learned(distinct, slots, batch)
+
+    def _learned(self, distinct: DistinctArms, slots: Rows, batch: ArmStatistics) -> "ExactGP":
+        """Return the belief after what a batch said of some of the distinct arms."""
+        everything = distinct.arms
+        assert everything is not None  # noqa: S101 - arms have been seen
         statistics = self.statistics.merged(slots, batch, len(distinct))
         seen = everything.take(slots)
         require_precision(statistics.precision[slots], self.prior.variances(seen))
@@ -141,6 +146,40 @@ class ExactGP:
             factor=factor,
             weights=frozen(factor.solve(gap[:, None])[:, 0]),
         )
+
+    def observed(self) -> Observed:
+        """Return all that was observed, as the density of rewards needs it."""
+        arms = self.distinct.arms
+        seen = Arms([]) if arms is None else arms
+        return Observed.of_statistics(seen, self.prior.means(seen), self.statistics)
+
+    def reconsidered(
+        self,
+        kernel: Kernel | None = None,
+        *,
+        noise_factor: float = 1.0,
+        mean: float | None = None,
+    ) -> "ExactGP":
+        """Return the belief that has seen the same rewards under another prior.
+
+        Args:
+            kernel: the prior covariance; by default it stays.
+            noise_factor: multiplies all noise variances, also those that came with rewards.
+            mean: the prior mean of all arms; by default it stays.
+        """
+        prior = self.prior.reconsidered(kernel, noise_factor, mean)
+        fresh = changed(
+            self,
+            prior=prior,
+            statistics=ArmStatistics.nothing(),
+            factor=Factor(),
+            weights=np.empty(0),
+        )
+        if self.distinct.arms is None:
+            return fresh
+        everything = np.arange(len(self.distinct))
+        statistics = self.statistics.with_noise(noise_factor)
+        return fresh._learned(self.distinct, everything, statistics)  # noqa: SLF001 - its own class
 
     def __repr__(self) -> str:
         """Return one line."""

@@ -25,6 +25,7 @@ from superarm.arms import Arms
 from superarm.arrays import Matrix, Rows, Vector, as_vector, frozen
 from superarm.beliefs.describing import told
 from superarm.beliefs.factor import Factor, checked_cholesky, require_precision, solve_lower
+from superarm.beliefs.observed import Observed
 from superarm.beliefs.posterior import PlacedView
 from superarm.beliefs.prior import FinitePrior, Mean
 from superarm.beliefs.rows import Combination, KernelRows, tiles
@@ -129,6 +130,10 @@ class FiniteGP:
             return self
         places, batch = ArmStatistics.of_batch(where, checked, noise)
         slots, seen = self._placed(places)
+        return self._learned(places, batch, slots, seen)
+
+    def _learned(self, places: Rows, batch: ArmStatistics, slots: Rows, seen: Rows) -> "FiniteGP":
+        """Return the belief after what a batch said of distinct arms, which have slots by now."""
         here = slots[places]
         statistics = self.statistics.merged(here, batch, seen.size)
         require_precision(statistics.precision[here], self.prior.variance[places])
@@ -154,6 +159,33 @@ class FiniteGP:
             factor=factor,
             mean=frozen(mean),
             variance=frozen(variance),
+        )
+
+    def observed(self) -> Observed:
+        """Return all that was observed, as the density of rewards needs it."""
+        return Observed.of_statistics(
+            self.prior.universe.arms.take(self.seen), self.prior.mean[self.seen], self.statistics
+        )
+
+    def reconsidered(
+        self,
+        kernel: Kernel | None = None,
+        *,
+        noise_factor: float = 1.0,
+        mean: float | None = None,
+    ) -> "FiniteGP":
+        """Return the belief that has seen the same rewards under another prior.
+
+        Args:
+            kernel: the prior covariance; by default it stays.
+            noise_factor: multiplies all noise variances, also those that came with rewards.
+            mean: the prior mean of all arms; by default it stays.
+        """
+        fresh = FiniteGP._fresh(self.prior.reconsidered(kernel, noise_factor, mean))
+        if self.seen.size == 0:
+            return fresh
+        return fresh._learned(  # noqa: SLF001 - its own class
+            self.seen, self.statistics.with_noise(noise_factor), self.slots, self.seen
         )
 
     def __repr__(self) -> str:

@@ -98,6 +98,14 @@ class DenseGP(ObservesSums):
             matrix=frozen(matrix),
         )
 
+    def unlearned(self, prior: FinitePrior | None = None) -> "DenseGP":
+        """Return the belief before the first observation, under this or its own prior."""
+        prior = prior or self.prior
+        everything = np.arange(len(prior.universe))
+        matrix = prior.covariance.block(everything, everything)
+        matrix = np.ascontiguousarray((matrix + matrix.T) / 2)
+        return self._fresh(prior, matrix, self.evidence is not None)
+
     @property
     def variance(self) -> Vector:
         """Posterior variances of the whole universe, shape (n,)."""

@@ -174,6 +174,16 @@ class Evidence:
             count=count,
         )
 
+    def with_noise(self, factor: float) -> "Evidence":
+        """Return the same observations with all noise variances multiplied."""
+        return Evidence(
+            precision=_frozen_matrix(csr_array(self.precision / factor)),
+            weighted=frozen(self.weighted / factor),
+            squares=self.squares / factor,
+            log_noise=self.log_noise + self.count * float(np.log(factor)),
+            count=self.count,
+        )
+
     def moved(self, n_arms: int, places: ArrayLike, scales: ArrayLike) -> "Evidence":
         """Return the same evidence about arms of another universe.
 

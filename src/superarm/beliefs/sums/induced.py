@@ -208,15 +208,21 @@ class InducedGP(ObservesSums):
             core_covariance=frozen(downdated(core, moves, np.empty(core.shape))),
         )
 
-    def unlearned(self) -> "InducedGP":
-        """Return the belief before the first observation, with the very same features."""
-        size = self.core_mean.size
+    def unlearned(self, prior: FinitePrior | None = None) -> "InducedGP":
+        """Return the belief before the first observation; its own prior keeps its features."""
+        size, parts = self.core_mean.size, {}
+        if prior is not None and prior.kernel is not None:
+            features, residual = _partial_cholesky(prior.universe.arms, prior.kernel, size)
+            size = features.shape[0]
+            parts = {"features": frozen(features), "residual": frozen(residual)}
         return changed(
             self,
+            prior=prior or self.prior,
             evidence=None if self.evidence is None else EvidenceSoFar(),
             load=frozen(np.zeros(self.load.size)),
             core_mean=frozen(np.zeros(size)),
             core_covariance=frozen(np.eye(size)),
+            **parts,
         )
 
     def __repr__(self) -> str:

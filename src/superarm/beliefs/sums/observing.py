@@ -3,12 +3,16 @@
 from abc import ABC, abstractmethod
 from typing import Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from superarm.arms import Arms
 from superarm.arrays import Vector, as_vector
+from superarm.beliefs.observed import Observed
 from superarm.beliefs.prior import FinitePrior
 from superarm.beliefs.sums.evidence import Evidence, EvidenceSoFar
+from superarm.beliefs.sums.update import Root
+from superarm.kernels import Kernel
 
 
 class ObservesSums(ABC):
@@ -66,6 +70,42 @@ class ObservesSums(ABC):
         places, noise = self.prior.universe.positions(arms), self.prior.noise_variance
         seen = Evidence.of_sums(places, starts, totals, noise, noise_variance=noise_variance)
         return self.condition_evidence(seen)
+
+    def observed(self) -> Observed:
+        """Return all that was observed, as the density of rewards needs it."""
+        prior, evidence = self.prior, self.all_evidence()
+        root = Root.of(evidence, np.sqrt(prior.variance))
+        target = root.solve(evidence.weighted[root.touched])
+        return Observed(
+            arms=prior.universe.arms.take(root.touched),
+            mean=prior.mean[root.touched],
+            root=root.matrix,
+            target=target,
+            rest=max(evidence.squares - float(target @ target), 0.0),
+            log_noise=evidence.log_noise,
+            count=evidence.count,
+        )
+
+    @abstractmethod
+    def unlearned(self, prior: FinitePrior | None = None) -> Self:
+        """Return a belief of this kind that has seen nothing yet, under this or its own prior."""
+
+    def reconsidered(
+        self,
+        kernel: Kernel | None = None,
+        *,
+        noise_factor: float = 1.0,
+        mean: float | None = None,
+    ) -> Self:
+        """Return the belief that has seen the same rewards under another prior.
+
+        Args:
+            kernel: the prior covariance; by default it stays.
+            noise_factor: multiplies all noise variances, also those that came with rewards.
+            mean: the prior mean of all arms; by default it stays.
+        """
+        fresh = self.unlearned(self.prior.reconsidered(kernel, noise_factor, mean))
+        return fresh.condition_evidence(self.all_evidence().with_noise(noise_factor))
 
     def all_evidence(self) -> Evidence:
         """Return all that was observed, summed up: what any prior on the same arms needs."""

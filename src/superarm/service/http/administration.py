@@ -187,11 +187,12 @@ async def _released(state: ServiceState, sequence: int) -> TripOutcome:
     checked = await asyncio.to_thread(state.checked, [trip], sender)
     if checked[0].problem is not None:
         raise Refused(409, checked[0].problem)
-    kept = await asyncio.to_thread(state.store.keep, checked, released=True)
-    if kept[0].status not in {"accepted", "duplicate"}:
-        raise Refused(409, str(kept[0].detail))
-    await asyncio.to_thread(drop, state.database, sequence)
-    return kept[0]
+    kept = await asyncio.to_thread(state.store.release, checked[0], sequence)
+    if kept is None:
+        raise Refused(404, f"there is no quarantined trip {sequence}")
+    if kept.status not in {"accepted", "duplicate"}:
+        raise Refused(409, str(kept.detail))
+    return kept
 
 
 def _shown(state: ServiceState, key: Key) -> KeyOut:

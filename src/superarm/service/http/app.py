@@ -1,13 +1,17 @@
 """The HTTP interface, version 1: all endpoints, the page, and the gate around them."""
 
+import gzip
+import hashlib
+import mimetypes
 from collections.abc import Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import FileResponse, PlainTextResponse
+from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from starlette.middleware.gzip import GZipMiddleware
@@ -27,7 +31,37 @@ PAGE = Path(__file__).parent / "page"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 _MOST_FAILURES = 3
+_COST_OF_METRICS = 20.0
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@dataclass(frozen=True)
+class Asset:
+    """A file of the page, packed once."""
+
+    plain: bytes
+    packed: bytes
+    kind: str
+    tag: str
+
+    @classmethod
+    def of(cls, path: Path) -> "Asset":
+        """Read a file."""
+        plain = path.read_bytes()
+        kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        kind = "text/javascript" if path.suffix in {".js", ".mjs"} else kind
+        digest = hashlib.sha256(plain).hexdigest()[:32]
+        return cls(plain, gzip.compress(plain, 6, mtime=0), kind, f'"{digest}"')
+
+    def answer(self, request: Request) -> Response:
+        """Return the file, packed if the client can unpack it, or say that it has not changed."""
+        headers = {"cache-control": "no-cache", "etag": self.tag, "vary": "accept-encoding"}
+        if self.tag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            headers["content-encoding"] = "gzip"
+            return Response(self.packed, media_type=self.kind, headers=headers)
+        return Response(self.plain, media_type=self.kind, headers=headers)
 
 
 def make_app(
@@ -70,8 +104,7 @@ def make_app(
         Gate,
         metrics=state.metrics,
         hosts=LOOPBACK if state.settings.demo else None,
-        who=state.who,
-        charge=state.charge,
+        keeper=state,
     )
     return app
 
@@ -111,22 +144,26 @@ def _add_health(app: FastAPI, state: ServiceState) -> None:
     )
     def metrics(key: Reading) -> Response:
         """Return numbers for Prometheus."""
-        del key
+        state.charge(key, _COST_OF_METRICS)
         return Response(state.metrics.text(), media_type=_METRICS_TYPE)
 
 
 def _add_page(app: FastAPI) -> None:
-    files = {path.relative_to(PAGE).as_posix(): path for path in PAGE.rglob("*") if path.is_file()}
+    files = {
+        path.relative_to(PAGE).as_posix(): Asset.of(path)
+        for path in PAGE.rglob("*")
+        if path.is_file()
+    }
 
     @app.get("/", include_in_schema=False)
-    async def page() -> Response:
-        return FileResponse(PAGE / "index.html", headers={"cache-control": "no-cache"})
+    async def page(request: Request) -> Response:
+        return files["index.html"].answer(request)
 
     @app.get("/page/{name:path}", include_in_schema=False)
-    async def asset(name: str) -> Response:
+    async def asset(request: Request, name: str) -> Response:
         if name not in files:
             raise Refused(404, f"there is no file {name!r}")
-        return FileResponse(files[name], headers={"cache-control": "no-cache"})
+        return files[name].answer(request)
 
 
 def _describe(app: FastAPI) -> None:

@@ -15,7 +15,13 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from superarm.service.http.metrics import Metrics
 
 MOST_HEAD = 64 * 2**10
-"""Bytes of a request's first line and headers."""
+"""Bytes of a request's first line and headers; likewise of what surrounds the parts of a body."""
+
+MOST_FRAMING = 8
+"""Bytes around the parts of a body (sizes, extensions, trailers) for every byte of it."""
+
+MOST_PIPELINED = 16
+"""Requests of one connection that wait for the answer to the one before."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._head = 0
         self._in_head = True
+        self._body = self._framing = 0
         self._counted = False
 
     @property
@@ -129,29 +136,61 @@ class GuardedProtocol(HttpToolsProtocol):
         """Count what comes before a body."""
         if self._in_head:
             self._head += len(data)
+        before = self._body
         super().data_received(data)
-        if self._in_head and self._head > MOST_HEAD and not self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        if not self._in_head:
+            self._framing += max(len(data) - max(self._body - before, 0), 0)
+        if self._in_head and self._head > MOST_HEAD:
             self.door.refuse(self, "large head")
+        elif self._framing > MOST_HEAD + MOST_FRAMING * self._body:
+            self.door.refuse(self, "no body")
 
     def on_message_begin(self) -> None:
         """Give the headers some time."""
         super().on_message_begin()
         self._in_head, self._head = True, 0
+        self._body = self._framing = 0
         self._start("slow head", self.door.limits.head_s)
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header, but none that follows a body: nobody has checked those."""
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        """Count what is a body."""
+        self._body += len(body)
+        super().on_body(body)
+
     def on_headers_complete(self) -> None:
-        """Begin to serve."""
+        """Begin to serve; who is let in is not closed for others."""
         self._in_head = False
         self._stop("slow head")
-        if "slow reader" not in self._timers:
-            self.door.works(self)
+        if len(self.pipeline) >= MOST_PIPELINED:
+            msg = "too many requests wait for an answer"
+            raise ValueError(msg)  # the parser stops, the client is told 400
+        state: Any = self.scope["state"]
+        state["let_in"] = self._let_in
         super().on_headers_complete()
 
+    def _let_in(self) -> None:
+        if self._counted and "slow reader" not in self._timers:
+            self.door.works(self)
+
     def on_response_complete(self) -> None:
-        """Wait for the next request."""
+        """Wait for the next request, or for the client to take the last answer."""
         super().on_response_complete()
-        if not self.transport.is_closing() and self._is_idle():
+        if self.transport.is_closing():
+            if self.transport.get_write_buffer_size() and self._counted:
+                self._start("slow reader", self.door.limits.write_s)
+                self.door.waits(self)
+        elif self._is_idle():
             self.door.waits(self)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Say nothing: whoever asks for another protocol is answered in this one."""
 
     def pause_writing(self) -> None:
         """Give the client some time to read; meanwhile it may be closed for others."""
@@ -180,7 +219,7 @@ class GuardedProtocol(HttpToolsProtocol):
             timer.cancel()
 
     def _late(self, reason: str) -> None:
-        if not self.transport.is_closing():
+        if reason == "slow reader" or not self.transport.is_closing():
             self.door.refuse(self, reason)
 
 

@@ -10,7 +10,7 @@ import zlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from superarm.service.http.keys import RANKS, Key, Role
 from superarm.service.http.metrics import Metrics
@@ -19,8 +19,6 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-Who = Callable[[str | None, str], Awaitable[Key]]
-Charge = Callable[[Key, float], None]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MOST_BODY = 8 * 2**20
@@ -47,8 +45,14 @@ PART_S, BODY_S = 10.0, 60.0
 DRAIN_S, MOST_DRAINED = 2.0, 8 * 2**20
 """How long, and how much, of a refused body is heard, so that the answer is."""
 
+MOST_OTHER_VALUES = 50_000
+"""Likewise of values, where no trips are reported."""
+
 VALUES_PER_REQUEST = 1_000.0
 """So many values of a body cost a key as much as one request."""
+
+HEALTH = frozenset({"/healthz", "/readyz"})
+"""Always answered, to anybody."""
 
 _GZIP = 16 + zlib.MAX_WBITS
 _WORTH_A_THREAD = 2_000
@@ -96,6 +100,22 @@ def role_for(method: str, path: str) -> Role | None:  # noqa: PLR0911 - one per 
     return "read"
 
 
+class Doorkeeper(Protocol):
+    """Knows who may come in, and how often."""
+
+    async def who(self, given: str | None, address: str, /) -> Key:
+        """Return whose key this is, or refuse."""
+        ...
+
+    def stranger(self, address: str, /) -> None:
+        """Count a request without a key against its address, or refuse."""
+        ...
+
+    def charge(self, key: Key, cost: float, /) -> None:
+        """Count requests against a key, or refuse."""
+        ...
+
+
 class Budget:
     """Room for bodies that are being read, so that unfinished ones cannot fill the memory."""
 
@@ -135,8 +155,7 @@ class Gate:
         app: the application.
         metrics: counts and times requests.
         hosts: names the server answers to; all, if none are given.
-        who: returns whose key it is, or refuses.
-        charge: counts requests against a key, or refuses.
+        keeper: says who may come in.
     """
 
     def __init__(
@@ -144,13 +163,11 @@ class Gate:
         app: Application,
         metrics: Metrics,
         hosts: frozenset[str] | None,
-        who: Who,
-        charge: Charge,
+        keeper: Doorkeeper,
     ) -> None:
         """Remember what to guard."""
         self._app = app
-        self._who = who
-        self._charge = charge
+        self._keeper = keeper
         self._metrics = metrics
         self._hosts = hosts
         self._budget = Budget()
@@ -204,16 +221,19 @@ class Gate:
         self, scope: Scope, headers: dict[str, bytes], receive: Receive, send: Send
     ) -> None:
         role = role_for(scope["method"], scope["path"])
+        address = scope["client"][0] if scope.get("client") else ""
         if role is None:
             if _has_body(headers):
                 raise Refused(413, "nothing here takes a body", {"connection": "close"})
+            if scope["path"] not in HEALTH:
+                self._keeper.stranger(address)
+            _let_in(scope)
             await self._app(scope, receive, send)
             return
         # before anything of the body is read: who asks, may they, and have they asked too often
-        address = scope["client"][0] if scope.get("client") else ""
         closing = {"connection": "close"} if _has_body(headers) else {}
         try:
-            key = await self._who(_bearer_of(headers), address)
+            key = await self._keeper.who(_bearer_of(headers), address)
             scope["state"]["key"], scope["state"]["key_id"] = key, key.id
             self._may(key, role)
         except Refused as refused:
@@ -221,15 +241,18 @@ class Gate:
             if closing:
                 await _drained(receive)
             raise
+        _let_in(scope)
         self._at_once[key.id] += 1
         try:
             if not _has_body(headers):
                 await self._app(scope, receive, send)
                 return
             with self._budget.held(key) as take:
-                most = MOST_BODY if scope["path"] == "/v1/trips" else MOST_OTHER_BODY
+                trips = scope["path"] == "/v1/trips"
+                most = MOST_BODY if trips else MOST_OTHER_BODY
                 body = await _checked_body(headers, receive, most, take)
-                self._charge(key, bounded(body) / VALUES_PER_REQUEST)
+                values = bounded(body, MOST_VALUES if trips else MOST_OTHER_VALUES)
+                self._keeper.charge(key, values / VALUES_PER_REQUEST)
                 await self._app(scope, _replay(body, receive), send)
         finally:
             self._at_once[key.id] -= 1
@@ -240,7 +263,7 @@ class Gate:
         """Refuse a key that has too low a role, or asks too much."""
         if RANKS[key.role] < RANKS[role]:
             raise Refused(403, f"this needs a key of role {role!r}; yours is {key.role!r}")
-        self._charge(key, 1.0)
+        self._keeper.charge(key, 1.0)
         if self._at_once[key.id] >= MOST_AT_ONCE:
             detail = f"more than {MOST_AT_ONCE} requests with this key at one time"
             raise Refused(429, detail, {"retry-after": "1"})
@@ -268,6 +291,13 @@ class Gate:
                 "key": scope["state"].get("key_id"),
             },
         )
+
+
+def _let_in(scope: Scope) -> None:
+    """Tell the connection that it is being served now, if it wants to know."""
+    told: Callable[[], None] | None = scope["state"].get("let_in")
+    if told is not None:
+        told()
 
 
 def _has_gone(error: Exception) -> bool:
@@ -307,16 +337,16 @@ def _unpacking(headers: dict[str, bytes], most: int) -> "zlib._Decompress | None
     return zlib.decompressobj(_GZIP) if encoding == "gzip" else None
 
 
-def bounded(body: bytes) -> int:
+def bounded(body: bytes, most_values: int = MOST_VALUES) -> int:
     """Return about how many values a body holds; refuse too many before they are made."""
     values = body.count(b",") + body.count(b":") + 1
     for what, number, most in (
-        ("values", values, MOST_VALUES),
+        ("values", values, most_values),
         ("objects", body.count(b"{"), MOST_OBJECTS),
         ("lists", body.count(b"["), MOST_LISTS),
     ):
         if number > most:
-            msg = f"the body holds more than {most:,} {what}; send trips in smaller batches"
+            msg = f"the body holds more than {most:,} {what}; send less at once"
             raise Refused(413, msg)
     return values
 

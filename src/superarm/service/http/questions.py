@@ -25,7 +25,8 @@ from superarm.service.routes.schemas import (
 from superarm.service.trips.standings import Standing
 from superarm.service.trips.store import EPOCH, Sums
 
-_COST_OF_ALTERNATIVE, _COST_OF_PARAMETERS, _COST_OF_MAP = 1.0, 4.0, 20.0
+_COST_OF_ALTERNATIVE, _COST_OF_PARAMETERS, _COST_OF_BATTERY = 1.0, 4.0, 1.0
+_COST_OF_MAP, _DRAWN_EDGES, _SHOWN_EDGES, _COST_OF_NUMBERS = 20.0, 10.0, 50.0, 10.0
 _TELLING = 2.0
 _FEW = 10
 
@@ -81,17 +82,13 @@ def add_questions(app: FastAPI, state: ServiceState) -> None:
         key: Reading,
     ) -> Response:
         """Return the route to drive, what it will cost, and how sure that is."""
-        cost = _COST_OF_ALTERNATIVE * request.alternatives
-        if isinstance(request.vehicle, Parameters):
-            cost += _COST_OF_PARAMETERS
-        if cost:
-            state.charge(key, cost)
+        state.charge(key, _cost(request))
         if state.navigator.knows(request):
             question = state.navigator.query(request)
         else:  # points to find, or names to say something about
             question = await asyncio.to_thread(state.navigator.query, request)
         _, body = await state.on_router(
-            lambda current: state.navigator.route(question, current.posterior)
+            lambda current: state.navigator.route(question, current.posterior), key
         )
         return Response(body, media_type="application/json")
 
@@ -107,6 +104,8 @@ def add_questions(app: FastAPI, state: ServiceState) -> None:
         """Return the roads as GeoJSON; ids of features are the positions used in `/v1/belief`."""
         state.charge(key, _COST_OF_MAP)
         edges = _edges_in(state, bbox)
+        if edges is not None:  # the whole network is made once, parts of it again and again
+            state.charge(key, edges.size / _DRAWN_EDGES)
         body = await asyncio.to_thread(state.network_json, edges)
         if "gzip" in request.headers.get("accept-encoding", ""):
             return GeoJson(body, headers={"content-encoding": "gzip", "vary": "accept-encoding"})
@@ -121,12 +120,14 @@ def add_questions(app: FastAPI, state: ServiceState) -> None:
     )
     async def belief(key: Reading, bbox: _Box = None, vehicle: ClassName = "car") -> Response:
         """Return what is believed of the energy of every edge, as columns."""
-        state.charge(key, _COST_OF_MAP)
         edges = _edges_in(state, bbox)
+        size = state.network.n_edges if edges is None else edges.size
+        state.charge(key, _COST_OF_MAP + size / _SHOWN_EDGES)
         body = await state.on_router(
             lambda current: state.navigator.belief(
                 current.posterior, vehicle, CLASSES[vehicle], edges
-            )
+            ),
+            key,
         )
         return Response(body, media_type="application/json")
 
@@ -138,7 +139,16 @@ def add_questions(app: FastAPI, state: ServiceState) -> None:
     )
     def stats(key: Reading) -> StatsAnswer:
         """Return trips, energies, and whether predictions were as sure as they claimed."""
+        state.charge(key, _COST_OF_NUMBERS)
         return stats_for(state, None if RANKS[key.role] >= RANKS["admin"] else key.id)
+
+
+def _cost(request: RouteRequest) -> float:
+    """Return how many plain requests a request for a route costs beside itself."""
+    cost = _COST_OF_ALTERNATIVE * request.alternatives
+    if isinstance(request.vehicle, Parameters):
+        cost += _COST_OF_PARAMETERS
+    return cost + _COST_OF_BATTERY if request.battery is not None else cost
 
 
 def stats_for(state: ServiceState, key_id: str | None) -> StatsAnswer:

@@ -28,6 +28,7 @@ from superarm.service.trips.schemas import (
 _STATUS = {"accepted": 201, "duplicate": 200, "conflict": 409, "quarantined": 422, "rejected": 422}
 _GOOD = {200, 201}
 _EDGES_PER_REQUEST = 50.0
+_MEASUREMENTS_PER_REQUEST, _USUAL_EDGES = 5.0, 5_000.0
 _COST_OF_DELETING = 50.0
 _SMALL = 20_000
 _EXAMPLES = {
@@ -141,7 +142,9 @@ def add_reports(app: FastAPI, state: ServiceState) -> None:
             single, trips = await asyncio.to_thread(read_report, body)
         good = [trip for trip in trips if isinstance(trip, TripIn)]
         edges = sum(len(trip.edges or ()) for trip in good)
-        state.charge(key, len(trips) - 1 + edges / _EDGES_PER_REQUEST)
+        learning = sum(map(_measurements, good)) / _MEASUREMENTS_PER_REQUEST
+        learning *= max(state.network.n_edges / _USUAL_EDGES, 0.2) ** 2
+        state.charge(key, len(trips) - 1 + edges / _EDGES_PER_REQUEST + learning)
         kept = iter(await state.keep(good, key) if good else [])
         outcomes = [trip if isinstance(trip, TripOutcome) else next(kept) for trip in trips]
         codes = {_STATUS[outcome.status] for outcome in outcomes}
@@ -213,6 +216,11 @@ def read_report(body: bytes) -> tuple[bool, list[TripIn | TripOutcome]]:
     if isinstance(trips, list) and len(trips) > MOST_TRIPS:  # before any of them is looked at
         raise Refused(422, f"trips: at most {MOST_TRIPS:,} at once, not {len(trips):,}")
     return False, TripBatch.model_validate(given).read()
+
+
+def _measurements(trip: TripIn) -> int:
+    """Return how many numbers of a trip are learned from; a total is one."""
+    return len(trip.spans or trip.edge_energy_wh or (None,))
 
 
 def _is_admin(key: Key) -> bool:

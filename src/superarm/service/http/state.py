@@ -23,6 +23,7 @@ from superarm.service.http.keys import Key, KeyRing
 from superarm.service.http.metrics import Gauges, Metrics
 from superarm.service.http.rates import RateLimit
 from superarm.service.http.surprises import Surprises
+from superarm.service.http.turns import FullError, Turns
 from superarm.service.http.watching import Watch
 from superarm.service.learning.learner import LearnerSettings
 from superarm.service.learning.process import Current, Learning, Posteriors
@@ -75,7 +76,7 @@ class Settings:
         retain_days: after how many days trips are folded; zero for never.
         poll_s: how often the learner looks for trips stored by other workers.
         rate: requests per second and key; a batch of trips counts for its trips.
-        most_waiting_routes: beyond, requests for routes are turned away.
+        most_waiting_routes: beyond, requests for routes are turned away; half of them of one key.
         most_waiting_writes: beyond, reports are turned away.
         limits: of connections.
         seed: of the random numbers of exploration, for tests.
@@ -122,9 +123,8 @@ class ServiceState:
         self.store = TripStore(self.database, self.network, self.fleet.n_slots)
         self.posteriors = Posteriors()
         self.ready = False
-        self._router = ThreadPoolExecutor(1, "routing")
+        self._router = Turns("routing", settings.most_waiting_routes)
         self._checker = ThreadPoolExecutor(1, "checking")
-        self._waiting = 0
         self._network: bytes | None = None
         self._remembered: dict[str, tuple[float, Any]] = {}
 
@@ -156,7 +156,7 @@ class ServiceState:
         self._checker.shutdown(wait=True)
         self.writer.close()
         self.learning.stop()
-        self._router.shutdown(wait=True)
+        self._router.close()
         self.watch.close()
         self.database.close()
 
@@ -171,7 +171,7 @@ class ServiceState:
         self.posteriors.swap(current)
         self.alarms.say("drift", current.drift)
         if not self.ready:
-            self._router.submit(self._warm_up).result()
+            self._router.now(self._warm_up)
             self.ready = True
 
     def _warm_up(self) -> None:
@@ -220,12 +220,16 @@ class ServiceState:
                 await asyncio.to_thread(self.watch.look_now)
             key = self.keys.check(given)
         if key is None:
-            if wait := self._strangers.wait_s(address):
-                detail = "too many requests without a valid key; wait"
-                raise Refused(429, detail, {"retry-after": str(wait)})
+            self.stranger(address)
             detail = "send an API key: Authorization: Bearer superarm.ID.SECRET"
             raise Refused(401, detail, {"www-authenticate": "Bearer"})
         return key
+
+    def stranger(self, address: str) -> None:
+        """Count a request without a key against its address, or turn it away."""
+        if wait := self._strangers.wait_s(address):
+            detail = "too many requests without a valid key; wait"
+            raise Refused(429, detail, {"retry-after": str(wait)})
 
     def charge(self, key: Key, cost: float) -> None:
         """Count requests against a key's rate, or turn it away."""
@@ -236,18 +240,15 @@ class ServiceState:
 
     # ---- questions and reports
 
-    async def on_router(self, question: Callable[[Current], _Result]) -> _Result:
-        """Answer a question in the routing thread, or say that too many wait."""
+    async def on_router(self, question: Callable[[Current], _Result], key: Key) -> _Result:
+        """Answer a question in the routing thread, where keys take turns, or say it is full."""
         if not self.ready:
             raise Refused(503, "the belief is being loaded; try again", {"retry-after": "1"})
-        if self._waiting >= self.settings.most_waiting_routes:
-            raise Refused(503, "too many requests wait; try again", {"retry-after": "1"})
-        self._waiting += 1
         try:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._router, self._asked, question)
-        finally:
-            self._waiting -= 1
+            return await self._router.run(key.id, lambda: self._asked(question))
+        except FullError:
+            detail = "too many requests wait; try again"
+            raise Refused(503, detail, {"retry-after": "1"}) from None
 
     def _asked(self, question: Callable[[Current], _Result]) -> _Result:
         with self.posteriors.reading() as current:
@@ -380,7 +381,7 @@ class ServiceState:
                 0.0 if current is None else current.posterior.spread,
             ),
             "queue_writes": ("Trips waiting to be committed.", self.writer.waiting),
-            "queue_routes": ("Questions waiting for the router.", self._waiting),
+            "queue_routes": ("Questions waiting for the router.", self._router.waiting),
             "quarantined_trips": ("Trips that are kept, but not learned.", aside),
             "database_away": ("Whether the database fails.", self.watch.problem is not None),
             "alarms": ("Alarms that stand.", len(self.alarms.standing())),

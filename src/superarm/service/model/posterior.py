@@ -51,6 +51,13 @@ class RoadPosterior:
         """How many roads there are."""
         return self.fleet.network.n_edges
 
+    def spread_of(self, key_id: str) -> float:
+        """Return what trips of a key have in common, as they are learned.
+
+        Never less than usual: who sends back what was predicted is not the more precise for it.
+        """
+        return max(self.spread, self.spreads.get(key_id, 0.0))
+
     def view(self, places: Rows) -> PlacedView:
         """Return the library's own view of some arms."""
         if isinstance(self.belief, DenseGP):

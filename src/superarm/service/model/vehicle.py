@@ -2,14 +2,15 @@
 
 import json
 from dataclasses import asdict
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from superarm.navigation import Vehicle
 from superarm.service.model.fleet import CLASSES
 
 ClassName = Literal["car", "van", "truck"]
+_MOST_UNKNOWN = 5
 OTHER = "other"
 """The class of vehicles that are given by parameters."""
 
@@ -18,6 +19,16 @@ class Given(BaseModel):
     """What clients send: nothing beside what is known, no infinities."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _not_too_much(cls, given: Any) -> Any:  # noqa: ANN401 - whatever was sent
+        """Refuse many unknown names at once, instead of complaining about each."""
+        if isinstance(given, dict) and len(given) > len(cls.model_fields) + _MOST_UNKNOWN:
+            unknown = sum(name not in cls.model_fields for name in given)
+            msg = f"{unknown} names are not known here; known are {', '.join(cls.model_fields)}"
+            raise ValueError(msg)
+        return given
 
 
 class Parameters(Given):

@@ -112,7 +112,7 @@ class Intake:
         widened: float,
     ) -> Checked:
         measured, route = self.measured(trip)
-        spread = posterior.spreads.get(key_id, posterior.spread)
+        spread = posterior.spread_of(key_id)
         verdict = judged(measured, standing.source(spread), posterior, self.reader, widened)
         return Checked(
             key_id,

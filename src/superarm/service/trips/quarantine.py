@@ -88,8 +88,13 @@ def one_quarantined(database: Database, sequence: int) -> Any:  # noqa: ANN401 -
 def drop(database: Database, sequence: int) -> bool:
     """Forget one of them; return whether it was there."""
     with database.engine.begin() as connection:
-        mine = delete(quarantine).where(quarantine.c.sequence == sequence)
-        return connection.execute(mine).rowcount > 0
+        return taken_out(connection, sequence)
+
+
+def taken_out(connection: Connection, sequence: int) -> bool:
+    """Take one of them out of the quarantine; return whether it was there."""
+    mine = delete(quarantine).where(quarantine.c.sequence == sequence)
+    return connection.execute(mine).rowcount > 0
 
 
 def forget_quarantined(database: Database, before_us: int) -> int:

@@ -29,7 +29,9 @@ _SHOWN = 100
 _RFC_3339 = re.compile(
     r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII
 )
-_Energy = Annotated[float, Field(ge=-1e8, le=1e8, description="Wh; negative if regenerated.")]
+_Energy = Annotated[
+    float, Field(strict=True, ge=-1e8, le=1e8, description="Wh; negative if regenerated.")
+]
 
 
 def _text_of_time(value: object) -> object:

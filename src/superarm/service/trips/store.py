@@ -24,6 +24,7 @@ from superarm.service.trips.quarantine import (
     SET_ASIDE,
     count_quarantined,
     put_aside,
+    taken_out,
 )
 from superarm.service.trips.schemas import TripOutcome
 from superarm.service.trips.standings import (
@@ -93,25 +94,43 @@ class TripStore:
         self.network = network
         self._n_slots = n_slots
 
-    def keep(self, items: Sequence[Checked], *, released: bool = False) -> list[TripOutcome]:
-        """Store trips durably and say what became of each.
+    def keep(self, items: Sequence[Checked]) -> list[TripOutcome]:
+        """Store trips durably and say what became of each; they have been looked at."""
+        with self.database.engine.begin() as connection:
+            return self._keep_all(connection, items, released=False)
+
+    def release(self, item: Checked, sequence: int) -> TripOutcome | None:
+        """Let a quarantined trip be learned although it is not plausible.
+
+        It leaves the quarantine in the transaction that stores it, so that it cannot come back
+        after somebody else has dropped it; then nothing is stored, and nothing returned.
 
         Args:
-            items: reports that were looked at.
-            released: whether an administrator says that they are to be learned anyway.
+            item: the trip, looked at again.
+            sequence: of the trip in the quarantine.
         """
         with self.database.engine.begin() as connection:
-            number = transaction_number(connection)
-            senders = {item.key_id for item in items}
-            gone = _gone(connection, senders)
-            known = standings_of(connection, senders, self._n_slots)
-            sums: dict[tuple[str, str], Sums] = {}
-            outcomes = [
-                self._keep_one(connection, item, number, gone, known[item.key_id], sums, released)
-                for item in items
-            ]
-            for (key_id, vehicle), more in sorted(sums.items()):  # in one order: no deadlocks
-                _add_sums(connection, self._insert(calibration), key_id, vehicle, more)
+            if not taken_out(connection, sequence):
+                return None
+            outcome = self._keep_all(connection, [item], released=True)[0]
+            if outcome.status not in {"accepted", "duplicate"}:
+                connection.rollback()
+        return outcome
+
+    def _keep_all(
+        self, connection: Connection, items: Sequence[Checked], *, released: bool
+    ) -> list[TripOutcome]:
+        number = transaction_number(connection)
+        senders = {item.key_id for item in items}
+        gone = _gone(connection, senders)
+        known = standings_of(connection, senders, self._n_slots)
+        sums: dict[tuple[str, str], Sums] = {}
+        outcomes = [
+            self._keep_one(connection, item, number, gone, known[item.key_id], sums, released)
+            for item in items
+        ]
+        for (key_id, vehicle), more in sorted(sums.items()):  # in one order: no deadlocks
+            _add_sums(connection, self._insert(calibration), key_id, vehicle, more)
         return outcomes
 
     def _keep_one(  # noqa: PLR0911, PLR0913, PLR0917 - one per status; what a transaction knows
