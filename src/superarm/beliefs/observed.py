@@ -136,13 +136,15 @@ class Density:
         W is symmetric, of shape (k, k): a change dK of the prior covariance changes the logarithm
         by :math:`\sum_{ij} W_{ij}\, dK_{ij}`.
         """
+        observed, factor = self.observed, self.noise_factor
+        if self.half.size == 0:
+            return np.zeros((len(observed.arms),) * 2), 0.0, 0.0
         weights = solve_triangular(self.lower, self.half, lower=True, trans="T", check_finite=False)
         inverse, failed = lapack.dpotri(self.lower, lower=1, overwrite_c=0)
         if failed:
             msg = "a factor of the covariance of what was observed has a zero on its diagonal"
             raise NumericalError(msg)
         inverse = np.tril(inverse) + np.tril(inverse, -1).T
-        observed, factor = self.observed, self.noise_factor
         trace = float(inverse.trace())
         noise = factor * (float(weights @ weights) - trace) + observed.rest / factor
         noise -= observed.count - self.half.size

@@ -70,6 +70,10 @@ class ArmStatistics:
             log_noise=_summed(which, np.log(noise), size),
         )
 
+    def at(self, rows: Rows) -> "ArmStatistics":
+        """Return the summaries of some arms."""
+        return ArmStatistics(**{name: frozen(getattr(self, name)[rows]) for name in FIELDS})
+
     def with_noise(self, factor: float) -> "ArmStatistics":
         """Return the same rewards with all noise variances multiplied."""
         return ArmStatistics(

@@ -85,6 +85,8 @@ class Stationary(Kernel):
         lengthscale's part :math:`\sum_{ab} G_{ab} (x_{aj} - x_{bj})^2` needs no matrix per feature.
         """
         x = self._scaled(arms)
+        if len(arms) == 0:
+            return np.zeros(1 + len(self.lengthscale))
         x = x - x.mean(axis=0)
         distance = np.minimum(cdist(x, x), _FAR)
         inner = self.steepness(distance.copy())
