@@ -1,5 +1,6 @@
 """Fits find what the data were made with, say how sure they are, and what cannot be told."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -195,3 +196,18 @@ def test_linear_kernels_are_fitted() -> None:
     found = fit(FiniteGP.from_kernel(arms, Linear(1.0), 1.0).condition(arms, rewards))
     assert found.values["noise_variance"] == pytest.approx(1.0, rel=0.4)
     assert 1e-5 < found.values["variance"] < 1e-2
+
+
+def test_a_fit_has_a_picture(tmp_path: Path) -> None:
+    arms, rows, rewards = seen_world(1, RBF([0.3, 0.5], 1.0), 0.1, 2.0, n=60)
+    belief = FiniteGP.from_kernel(arms, RBF([1.0, 1.0]) + PerArm(0.1), 0.3)
+    found = fit(belief.condition(arms.take(rows), rewards), restarts=1)
+    figure = found.figure(["price", "age"])
+    figure.savefig(tmp_path / "fit.png")
+    axes = figure.axes[0]
+    assert {label.get_text() for label in axes.get_yticklabels()} == {"price (left)", "age (left)"}
+    assert "noise_variance" in axes.get_title(loc="left")
+    plain = fit(
+        FiniteGP.from_kernel(Arms(range(60)), PerArm(1.0), 0.3).condition(Arms(rows), rewards)
+    )
+    plain.figure().savefig(tmp_path / "plain.png")

@@ -30,7 +30,8 @@ True
 """
 
 from superarm.fitting.evidence import log_evidence
+from superarm.fitting.figures import plot_lengthscales
 from superarm.fitting.fit import Fit, fit
 from superarm.fitting.hyperpriors import LogNormal
 
-__all__ = ["Fit", "LogNormal", "fit", "log_evidence"]
+__all__ = ["Fit", "LogNormal", "fit", "log_evidence", "plot_lengthscales"]

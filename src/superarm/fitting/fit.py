@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import Generic, Literal
 
 import numpy as np
+from matplotlib.figure import Figure
 from scipy.optimize import minimize
 
 from superarm.arrays import Mask, Matrix, Vector, as_count
 from superarm.beliefs.statistics import ArmStatistics
 from superarm.errors import NumericalError
 from superarm.fitting.evidence import MEAN, NOISE, NOISE_SCALE, B, Objective, require_fittable
-from superarm.fitting.hyperpriors import Hyperprior, LogNormal, Normal, usual
+from superarm.fitting.figures import figure_of
+from superarm.fitting.hyperpriors import Hyperprior, LogNormal, Normal, feature_spread, usual
 from superarm.kernels import Kernel, Product, Sum
 
 FEW_ARMS = 400
@@ -43,6 +45,7 @@ class Fit(Generic[B]):
         evidence_of_nothing: the log evidence if arms did not differ at all.
         hyperpriors: what was believed of parameters.
         problems: what the data cannot support, in words; empty if all is well.
+        feature_spread: the deviation of every feature of the arms seen, shape (d,).
         evaluations: how often the evidence was evaluated.
     """
 
@@ -55,7 +58,16 @@ class Fit(Generic[B]):
     evidence_of_nothing: float
     hyperpriors: Mapping[str, Hyperprior]
     problems: tuple[str, ...]
+    feature_spread: Vector
     evaluations: int
+
+    def figure(self, features: list[str] | None = None) -> Figure:
+        """Return a picture: which features matter, and what else was found.
+
+        Args:
+            features: their names, in the order of the contexts.
+        """
+        return figure_of(self, features)
 
     @property
     def supported(self) -> bool:
@@ -136,6 +148,7 @@ def fit(  # noqa: PLR0913 - all but the belief have good defaults
         evidence_of_nothing=nothing,
         hyperpriors=search.hyperpriors,
         problems=tuple(problems),
+        feature_spread=feature_spread(objective.observed.arms),
         evaluations=search.evaluations,
     )
 
