@@ -1,7 +1,7 @@
 """An agent is a belief, a policy and an oracle: the four steps of a round it takes itself."""
 
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -57,16 +57,30 @@ class Agent(Generic[P, S_contra]):
         return super_arm
 
     def learn(
-        self, available: Round[S_contra], super_arm: ArrayLike, rewards: ArrayLike
+        self,
+        available: Round[S_contra],
+        super_arm: ArrayLike,
+        rewards: ArrayLike,
+        *,
+        noise_variance: ArrayLike | None = None,
     ) -> "Agent[P, S_contra]":
         """Return the agent that has seen these rewards (UpdateParameters).
 
         Feedback may come late, in any order and for a part of the super arm only: pass the round
         it belongs to and the positions it speaks of.
+
+        Args:
+            available: the round.
+            super_arm: what was played in it.
+            rewards: one per arm played.
+            noise_variance: of these rewards, one number or one each, where it is known and not the
+                belief's own: averages of many are more certain than single ones.
         """
         played = available.checked_super_arm(super_arm)
         seen = np.asarray(rewards, dtype=np.float64)  # the belief checks them
-        return replace(self, belief=self.belief.condition(available.arms.take(played), seen))
+        known = {} if noise_variance is None else {"noise_variance": noise_variance}
+        belief: Any = self.belief  # all of the library's take a noise variance
+        return replace(self, belief=belief.condition(available.arms.take(played), seen, **known))
 
     def __repr__(self) -> str:
         """Return one line."""

@@ -19,6 +19,9 @@ fixed             of single arms, and     `IndependentGaussian`, any
                   each other
 ================  ======================  ==============================  =========================
 
+Not sure about the prior? `HyperpriorBelief` weighs several of the above by how well they predict;
+`superarm.fitting` learns one from what was seen.
+
 `SparseGP` is the paper's own approximation of the first row (Algorithm 3): slower and less exact
 than `FiniteGP`, there to reproduce and compare with.
 
@@ -39,7 +42,9 @@ the prior they were made from and what their rewards said, summed up.
 
 from superarm.beliefs.contextual import ExactGP, StreamingGP
 from superarm.beliefs.finite import FiniteGP
+from superarm.beliefs.hyperprior import HyperpriorBelief
 from superarm.beliefs.independent import IndependentGaussian
+from superarm.beliefs.predicting import Surprise, surprise_of
 from superarm.beliefs.statistics import ArmStatistics
 from superarm.beliefs.sums import DenseGP, Evidence, InducedGP, MatrixMemory, ProjectedEvidence
 from superarm.beliefs.variational import SparseGP
@@ -50,10 +55,13 @@ __all__ = [
     "Evidence",
     "ExactGP",
     "FiniteGP",
+    "HyperpriorBelief",
     "IndependentGaussian",
     "InducedGP",
     "MatrixMemory",
     "ProjectedEvidence",
     "SparseGP",
     "StreamingGP",
+    "Surprise",
+    "surprise_of",
 ]

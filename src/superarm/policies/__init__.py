@@ -4,6 +4,7 @@
 `UpperConfidenceBound`     optimism with a width of `superarm.theory`: GP-UCB, GP-BayesUCB
 `MarginalThompson`         a draw per arm: the GP-TS of the paper's experiments, usually the best
 `JointThompson`            a joint draw of all arms: the GP-TS of the theorems
+`SampledPrior`             draws a prior first, then plays another policy (HP-GP-TS)
 `Rectified`                wraps another policy where costs must not be negative (shortest paths)
 `Greedy`, `EpsilonGreedy`  exploit only, or nearly
 `UniformRandom`            explore only
@@ -12,7 +13,7 @@
 
 from superarm.policies.baselines import EpsilonGreedy, Greedy, UniformRandom
 from superarm.policies.rectified import Rectified
-from superarm.policies.thompson import JointThompson, MarginalThompson
+from superarm.policies.thompson import JointThompson, MarginalThompson, SampledPrior
 from superarm.policies.ucb import UpperConfidenceBound
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "JointThompson",
     "MarginalThompson",
     "Rectified",
+    "SampledPrior",
     "UniformRandom",
     "UpperConfidenceBound",
 ]

@@ -1,0 +1,169 @@
+r"""Priors that are dropped when their predictions fail (PE-GP-TS, for super arms).
+
+Every prior predicts every batch before it learns it. The squares of its jointly whitened residuals
+add up to a chi-squared number with N degrees of freedom after N rewards, if the prior is right; it
+is dropped once
+
+.. math:: \sum_j z_j^2 > N + 2 \sqrt{N x} + 2 x, \qquad x = \log \frac{P\, \pi^2 b^2}{6\, \delta}
+
+in batch b (Laurent and Massart's bound, for all of P priors and all batches at once): the true
+prior is ever dropped with probability :math:`\delta` at most. The rule counts a batch of many arms
+as that many rewards, jointly, so that strongly correlated arms do not count twice. A prior that is
+vaguer than the truth predicts no worse than it says and stays.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from superarm.agent import Agent
+from superarm.arms import Round, SuperArm
+from superarm.arrays import Mask, Vector, as_vector, frozen
+from superarm.beliefs.hyperprior import Candidate, HyperpriorBelief
+from superarm.beliefs.predicting import AT_ONCE, surprise_of
+from superarm.beliefs.prior import checked_noise
+from superarm.protocols import FeasibleSet, IndexPolicy, JointPosterior, Oracle
+from superarm.values import changed
+
+P = TypeVar("P", bound=JointPosterior)
+S = TypeVar("S", bound=FeasibleSet)
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class PriorElimination(Generic[P, S]):
+    """Plays the most promising of the priors that have not failed yet.
+
+    In every round each of them draws its indices and finds its best super arm; the one that
+    promises most is played. If all fail, the one of greatest evidence (of those that failed last)
+    is played on, and `all_failed` says so.
+
+    Args:
+        beliefs: one per prior, all about the same arms.
+        policy: how indices are drawn, for each prior by itself: `JointThompson` for PE-GP-TS.
+        oracle: finds the best super arm.
+        risk: the probability that the true prior is ever dropped.
+    """
+
+    beliefs: tuple[Candidate[P], ...]
+    policy: IndexPolicy[P]
+    oracle: Oracle[S]
+    risk: float
+    squares: Vector
+    log_evidence: Vector
+    count: int
+    batches: int
+    failed: Mask
+
+    def __init__(
+        self,
+        beliefs: Sequence[Candidate[P]],
+        policy: IndexPolicy[P],
+        oracle: Oracle[S],
+        *,
+        risk: float = 0.01,
+    ) -> None:
+        """Check the parts; nothing has been seen yet."""
+        HyperpriorBelief(beliefs)  # checks that they are about the same arms
+        if not 0 < risk < 1:
+            msg = f"risk must lie between 0 and 1, got {risk}"
+            raise ValueError(msg)
+        size = len(beliefs)
+        parts: dict[str, object] = {
+            "beliefs": tuple(beliefs),
+            "policy": policy,
+            "oracle": oracle,
+            "risk": float(risk),
+            "squares": frozen(np.zeros(size)),
+            "log_evidence": frozen(np.zeros(size)),
+            "count": 0,
+            "batches": 0,
+            "failed": frozen(np.zeros(size, dtype=np.bool_)),
+        }
+        for name, part in parts.items():
+            object.__setattr__(self, name, part)
+
+    @property
+    def all_failed(self) -> bool:
+        """Whether no prior predicts well enough: the truth is like none of them."""
+        return bool(self.failed.all())
+
+    @property
+    def active(self) -> tuple[int, ...]:
+        """Which priors are played: those that have not failed, or the one of greatest evidence."""
+        if self.all_failed:
+            return (int(np.argmax(self.log_evidence)),)
+        return tuple(np.flatnonzero(~self.failed).tolist())
+
+    def decide(self, available: Round[S], rng: np.random.Generator) -> SuperArm:
+        """Choose a super arm: `indices`, then `select`."""
+        return self.select(available, self.indices(available, rng))
+
+    def indices(self, available: Round[S], rng: np.random.Generator) -> Vector:
+        """Return the indices of the prior that promises most."""
+        best, most = np.empty(0), -math.inf
+        for place in self.active:
+            agent = self._agent(place)
+            indices = agent.indices(available, rng)
+            if len(self.active) == 1:
+                return indices
+            promised = float(indices[agent.select(available, indices)].sum())
+            if promised > most:
+                best, most = indices, promised
+        return best
+
+    def select(self, available: Round[S], indices: Vector) -> SuperArm:
+        """Return the super arm of greatest summed index."""
+        return self._agent(0).select(available, indices)
+
+    def learn(
+        self,
+        available: Round[S],
+        super_arm: ArrayLike,
+        rewards: ArrayLike,
+        *,
+        noise_variance: ArrayLike | None = None,
+    ) -> "PriorElimination[P, S]":
+        """Return the agent that has seen these rewards; priors may have failed."""
+        played = available.checked_super_arm(super_arm)
+        arms = available.arms.take(played)
+        seen = as_vector("rewards", rewards, len(arms))
+        noise = None if noise_variance is None else checked_noise(noise_variance, len(arms))
+        beliefs, squares, logs = list(self.beliefs), self.squares.copy(), self.log_evidence.copy()
+        for begin in range(0, len(arms), AT_ONCE):
+            some = np.arange(begin, min(begin + AT_ONCE, len(arms)))
+            part, earned = arms.take(some), seen[some]
+            known: dict[str, Any] = {} if noise is None else {"noise_variance": noise[some]}
+            for place, belief in enumerate(beliefs):
+                if self.failed[place] and not self.all_failed:
+                    continue
+                found = surprise_of(belief, part, earned, **known)
+                squares[place] += float(found.z @ found.z)
+                logs[place] += found.log_density
+                beliefs[place] = belief.condition(part, earned, **known)
+        count, batches = self.count + len(arms), self.batches + 1
+        chance = len(beliefs) * math.pi**2 * batches**2 / (6 * self.risk)
+        x = math.log(chance)
+        failed = self.failed | (squares > count + 2 * math.sqrt(count * x) + 2 * x)
+        if failed.all():  # what was dropped before has not learned since: it stays dropped
+            logs = np.where(self.failed & ~self.all_failed, -np.inf, logs)
+        return changed(
+            self,
+            beliefs=tuple(beliefs),
+            squares=frozen(squares),
+            log_evidence=frozen(logs),
+            count=count,
+            batches=batches,
+            failed=frozen(failed),
+        )
+
+    def _agent(self, place: int) -> Agent[P, S]:
+        return Agent(self.beliefs[place], self.policy, self.oracle)
+
+    def __repr__(self) -> str:
+        """Return one line."""
+        said = ", all failed" if self.all_failed else ""
+        return f"PriorElimination({len(self.active)} of {len(self.beliefs)} priors{said})"

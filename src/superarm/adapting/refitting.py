@@ -1,0 +1,97 @@
+"""An agent whose prior is fitted now and then to all that it has seen."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from superarm.agent import Agent
+from superarm.arms import Round, SuperArm
+from superarm.arrays import Vector, as_count
+from superarm.fitting import fit
+from superarm.fitting.evidence import require_fittable
+from superarm.protocols import FeasibleSet, Posterior
+
+P = TypeVar("P", bound=Posterior)
+S = TypeVar("S", bound=FeasibleSet)
+
+
+@dataclass(frozen=True, eq=False)
+class Refitting(Generic[P, S]):
+    """An agent that fits its prior by evidence; play it as any other.
+
+    Between fits it is the agent it wraps. A fit that the data cannot support yet (too few rewards,
+    all equal) leaves the prior as it is, and is tried again when it is due next.
+
+    Args:
+        agent: who decides; its belief keeps what it has seen (`superarm.fitting`).
+        every: rounds between fits. Given as a number at first, the gap grows with the rounds
+            played: a fit is due when their number has grown by a half, at the earliest after
+            `every` rounds, so that all fits together cost a few times as much as the last.
+        fixed: names of parameters that are not fitted.
+        restarts: starting points beside the present one.
+        rounds: how many have been learned from.
+        due: when the next fit is.
+        fits: how many there were.
+    """
+
+    agent: Agent[P, S]
+    every: int = 10
+    fixed: tuple[str, ...] = ()
+    restarts: int = 2
+    rounds: int = 0
+    due: int = -1
+    fits: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be fitted before anything is played."""
+        require_fittable(self.agent.belief)
+        if as_count("every", self.every) < 1:
+            msg = f"every must be at least 1, got {self.every}"
+            raise ValueError(msg)
+        if self.due < 0:
+            object.__setattr__(self, "due", self.every)
+
+    @property
+    def belief(self) -> Any:  # noqa: ANN401 - the agent's
+        """What is believed now."""
+        return self.agent.belief
+
+    def decide(self, available: Round[S], rng: np.random.Generator) -> SuperArm:
+        """Choose a super arm: `indices`, then `select`."""
+        return self.agent.decide(available, rng)
+
+    def indices(self, available: Round[S], rng: np.random.Generator) -> Vector:
+        """Return the agent's indices."""
+        return self.agent.indices(available, rng)
+
+    def select(self, available: Round[S], indices: Vector) -> SuperArm:
+        """Return the agent's choice."""
+        return self.agent.select(available, indices)
+
+    def learn(
+        self,
+        available: Round[S],
+        super_arm: ArrayLike,
+        rewards: ArrayLike,
+        *,
+        noise_variance: ArrayLike | None = None,
+    ) -> "Refitting[P, S]":
+        """Return the agent after this round, under another prior if a fit was due."""
+        agent = self.agent.learn(available, super_arm, rewards, noise_variance=noise_variance)
+        rounds = self.rounds + 1
+        if rounds < self.due:
+            return replace(self, agent=agent, rounds=rounds)
+        due = rounds + max(self.every, rounds // 2)
+        belief: Any = agent.belief
+        try:
+            found = fit(belief, fixed=self.fixed, restarts=self.restarts)
+        except ValueError:  # too little was seen yet
+            return replace(self, agent=agent, rounds=rounds, due=due)
+        agent = replace(agent, belief=found.belief)
+        return replace(self, agent=agent, rounds=rounds, due=due, fits=self.fits + 1)
+
+    def __repr__(self) -> str:
+        """Return one line."""
+        return f"Refitting({self.agent!r}, {self.fits} fits, next in round {self.due})"
