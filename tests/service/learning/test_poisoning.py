@@ -76,7 +76,7 @@ def test_one_bad_key_changes_nothing_in_other_worlds(town: Town, attack: str, sh
             assert set(run.aside) <= {"9"}
 
 
-@pytest.mark.parametrize("pattern", ["regions", "any"])
+@pytest.mark.parametrize("pattern", ["regions", pytest.param("any", marks=pytest.mark.slow)])
 def test_energy_shifted_from_edges_to_others_is_noticed(town: Town, pattern: str) -> None:
     """Totals stay as they are; the parts of each trip do not fit what others have driven."""
     n, noise = town.network.n_edges, town.fleet.drivetrain(Vehicle()).noise_wh
@@ -194,6 +194,7 @@ def test_units_and_signs_are_refused_on_real_roads() -> None:
     assert found["kJ"] >= 0.94
 
 
+@pytest.mark.slow
 def test_sending_back_what_was_predicted_buys_no_trust(town: Town) -> None:
     """Many trips exactly as predicted, then one route at 1.4 times what is believed, and again."""
     rng = np.random.default_rng(0)

@@ -1,6 +1,7 @@
 """Endpoints for trips: report them, see where they are, take them back."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Query, Request, Response
@@ -141,10 +142,7 @@ def add_reports(app: FastAPI, state: ServiceState) -> None:
         else:
             single, trips = await asyncio.to_thread(read_report, body)
         good = [trip for trip in trips if isinstance(trip, TripIn)]
-        edges = sum(len(trip.edges or ()) for trip in good)
-        learning = sum(map(_measurements, good)) / _MEASUREMENTS_PER_REQUEST
-        learning *= max(state.network.n_edges / _USUAL_EDGES, 0.2) ** 2
-        state.charge(key, len(trips) - 1 + edges / _EDGES_PER_REQUEST + learning)
+        state.charge(key, len(trips) - 1 + cost_of(good, state.network.n_edges))
         kept = iter(await state.keep(good, key) if good else [])
         outcomes = [trip if isinstance(trip, TripOutcome) else next(kept) for trip in trips]
         codes = {_STATUS[outcome.status] for outcome in outcomes}
@@ -218,9 +216,15 @@ def read_report(body: bytes) -> tuple[bool, list[TripIn | TripOutcome]]:
     return False, TripBatch.model_validate(given).read()
 
 
-def _measurements(trip: TripIn) -> int:
-    """Return how many numbers of a trip are learned from; a total is one."""
-    return len(trip.spans or trip.edge_energy_wh or (None,))
+def cost_of(trips: Sequence[TripIn], n_edges: int) -> float:
+    """Return how many plain requests trips cost: to be looked at, and to be learned.
+
+    Learning takes time in proportion to measurements and to the square of the network.
+    """
+    edges = sum(len(trip.edges or ()) for trip in trips)
+    measured = sum(len(trip.spans or trip.edge_energy_wh or (None,)) for trip in trips)
+    share = max(n_edges / _USUAL_EDGES, 0.2) ** 2
+    return edges / _EDGES_PER_REQUEST + share * measured / _MEASUREMENTS_PER_REQUEST
 
 
 def _is_admin(key: Key) -> bool:

@@ -45,7 +45,7 @@ _ODD_ENOUGH = 3.0  # of the logarithm of a density: two standard deviations off
 _FITTING = 2.5
 _TELLING = 0.3
 _OTHER_SIZE = 2.5
-_ZERO_WH = 0.05
+_ZERO_WH = 0.5
 _LONG = 100.0
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
