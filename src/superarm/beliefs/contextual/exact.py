@@ -168,6 +168,14 @@ class ExactGP:
             mean: the prior mean of all arms; by default it stays.
         """
         prior = self.prior.reconsidered(kernel, noise_factor, mean)
+        return self._again(prior, self.statistics.with_noise(noise_factor))
+
+    def aged(self, factor: float) -> "ExactGP":
+        """Return the belief with all rewards counting for less: noise variances over a factor."""
+        return self._again(self.prior, self.statistics.with_noise(1 / factor))
+
+    def _again(self, prior: ContextPrior, statistics: ArmStatistics) -> "ExactGP":
+        """Return the belief that has seen the same arms under another prior."""
         fresh = changed(
             self,
             prior=prior,
@@ -178,7 +186,6 @@ class ExactGP:
         if self.distinct.arms is None:
             return fresh
         everything = np.arange(len(self.distinct))
-        statistics = self.statistics.with_noise(noise_factor)
         return fresh._learned(self.distinct, everything, statistics)  # noqa: SLF001 - its own class
 
     def __repr__(self) -> str:

@@ -188,6 +188,14 @@ class FiniteGP:
             self.seen, self.statistics.with_noise(noise_factor), self.slots, self.seen
         )
 
+    def aged(self, factor: float) -> "FiniteGP":
+        """Return the belief with all rewards counting for less: noise variances over a factor."""
+        if self.seen.size == 0:
+            return self
+        old = self.statistics.with_noise(1 / factor)
+        fresh = FiniteGP._fresh(self.prior)
+        return fresh._learned(self.seen, old, self.slots, self.seen)  # noqa: SLF001 - its own class
+
     def __repr__(self) -> str:
         """Return one line."""
         return told(self, len(self.prior.universe), self.seen.size)

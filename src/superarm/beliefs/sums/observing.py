@@ -107,6 +107,10 @@ class ObservesSums(ABC):
         fresh = self.unlearned(self.prior.reconsidered(kernel, noise_factor, mean))
         return fresh.condition_evidence(self.all_evidence().with_noise(noise_factor))
 
+    def aged(self, factor: float) -> Self:
+        """Return the belief with all rewards counting for less: noise variances over a factor."""
+        return self.unlearned().condition_evidence(self.all_evidence().with_noise(1 / factor))
+
     def all_evidence(self) -> Evidence:
         """Return all that was observed, summed up: what any prior on the same arms needs."""
         if self.evidence is None:
