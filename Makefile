@@ -10,8 +10,8 @@ SCRIPTS := bin
 endif
 BIN := $(VENV)/$(SCRIPTS)
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
-LAWS := tests/beliefs tests/kernels tests/oracles tests/policies tests/theory tests/rivals \
-	tests/test_gaussian.py tests/test_agent_and_loop.py
+LAWS := tests/beliefs tests/kernels tests/oracles tests/policies tests/theory tests/rivals tests/fitting \
+	tests/adapting tests/test_gaussian.py tests/test_agent_and_loop.py
 # one BLAS thread per worker: two workers with two threads each wait for each other
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 

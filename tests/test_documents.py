@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from parts import require_module
+
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 WITH_CODE = [path for path in DOCUMENTS if "```python" in path.read_text(encoding="utf-8")]
@@ -14,6 +16,9 @@ WITH_CODE = [path for path in DOCUMENTS if "```python" in path.read_text(encodin
 def test_code_blocks_run(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = document.read_text(encoding="utf-8")
+    if "import pandas" in text:
+        require_module("pandas", "tables")
+        require_module("narwhals", "tables")
     names: dict[str, object] = {"__name__": "__main__"}
     for block in re.finditer(r"```python\n(.*?)```", text, re.DOTALL):
         line = text[: block.start()].count("\n") + 1
