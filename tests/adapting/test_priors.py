@@ -145,6 +145,7 @@ def test_the_true_prior_wins(scale: float) -> None:
     assert agent.belief.likeliest is agent.belief.beliefs[SCALES.index(scale)]
 
 
+@pytest.mark.slow
 def test_the_true_prior_is_hardly_ever_dropped_and_wrong_ones_are() -> None:
     dropped = 0
     for seed in range(40):

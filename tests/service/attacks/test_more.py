@@ -159,6 +159,7 @@ def test_keys_take_turns() -> None:
     assert done.count("a") == 5
 
 
+@pytest.mark.slow
 def test_one_key_does_not_take_all_routes(served: tuple[Server, str, str]) -> None:
     server, _, database = served
     keys = [add_key(database, "read", name) for name in ("greedy", "modest")]

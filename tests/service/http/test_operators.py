@@ -258,6 +258,7 @@ def test_stats_show_others_keys_to_administrators_only(served: Served) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_a_biased_logger_is_told_so(tmp_path: Path) -> None:
     """Ten per cent too much among honest loggers: corrected for, and said, but not set aside."""
     CITY.save(tmp_path / "city.npz")

@@ -76,7 +76,8 @@ def test_one_bad_key_changes_nothing_in_other_worlds(town: Town, attack: str, sh
             assert set(run.aside) <= {"9"}
 
 
-@pytest.mark.parametrize("pattern", ["regions", pytest.param("any", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("pattern", ["regions", "any"])
 def test_energy_shifted_from_edges_to_others_is_noticed(town: Town, pattern: str) -> None:
     """Totals stay as they are; the parts of each trip do not fit what others have driven."""
     n, noise = town.network.n_edges, town.fleet.drivetrain(Vehicle()).noise_wh
