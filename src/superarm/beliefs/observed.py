@@ -95,6 +95,8 @@ class Observed:
             noise_factor: multiplies all noise variances.
         """
         z, inner = self.white(mean), self.inner(gram)
+        if z.size == 0:  # nothing was observed
+            return Density(self, 0.0, 0.0, noise_factor, inner, z)
         inner.flat[:: z.size + 1] += noise_factor
         try:
             lower = cholesky(inner, lower=True, overwrite_a=True, check_finite=False)
