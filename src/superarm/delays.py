@@ -8,20 +8,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from superarm.agent import Agent
 from superarm.arms import Round, SuperArm
 from superarm.arrays import Vector
 from superarm.protocols import FeasibleSet, Posterior
+from superarm.wrapping import Wrapping
 
 P = TypeVar("P", bound=Posterior)
 S = TypeVar("S", bound=FeasibleSet)
 
 
 @dataclass(frozen=True, eq=False)
-class DelayedAgent(Generic[P, S]):
+class DelayedAgent(Wrapping[S], Generic[P, S]):
     """An agent that learns from a round later than it was played; play it as any other.
 
     Args:
@@ -42,18 +42,6 @@ class DelayedAgent(Generic[P, S]):
         if self.batch < 1 or (not callable(self.delay) and self.delay < 0):
             msg = f"batch must be at least 1 and delay not negative: {self.batch}, {self.delay}"
             raise ValueError(msg)
-
-    def decide(self, available: Round[S], rng: np.random.Generator) -> SuperArm:
-        """Choose a super arm: `indices`, then `select`."""
-        return self.agent.decide(available, rng)
-
-    def indices(self, available: Round[S], rng: np.random.Generator) -> Vector:
-        """Return the indices by what is known now."""
-        return self.agent.indices(available, rng)
-
-    def select(self, available: Round[S], indices: Vector) -> SuperArm:
-        """Return the agent's choice."""
-        return self.agent.select(available, indices)
 
     def learn(
         self, available: Round[S], super_arm: ArrayLike, rewards: ArrayLike

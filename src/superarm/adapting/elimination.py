@@ -15,17 +15,16 @@ vaguer than the truth predicts no worse than it says and stays.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from superarm.agent import Agent
 from superarm.arms import Round, SuperArm
-from superarm.arrays import Mask, Vector, as_vector, frozen
+from superarm.arrays import Mask, Vector, frozen
 from superarm.beliefs.hyperprior import Candidate, HyperpriorBelief
-from superarm.beliefs.predicting import AT_ONCE, surprise_of
-from superarm.beliefs.prior import checked_noise
+from superarm.beliefs.predicting import pieces, surprise_of
 from superarm.protocols import FeasibleSet, IndexPolicy, JointPosterior, Oracle
 from superarm.values import changed
 
@@ -130,13 +129,8 @@ class PriorElimination(Generic[P, S]):
         """Return the agent that has seen these rewards; priors may have failed."""
         played = available.checked_super_arm(super_arm)
         arms = available.arms.take(played)
-        seen = as_vector("rewards", rewards, len(arms))
-        noise = None if noise_variance is None else checked_noise(noise_variance, len(arms))
         beliefs, squares, logs = list(self.beliefs), self.squares.copy(), self.log_evidence.copy()
-        for begin in range(0, len(arms), AT_ONCE):
-            some = np.arange(begin, min(begin + AT_ONCE, len(arms)))
-            part, earned = arms.take(some), seen[some]
-            known: dict[str, Any] = {} if noise is None else {"noise_variance": noise[some]}
+        for part, earned, known in pieces(arms, rewards, noise_variance):
             for place, belief in enumerate(beliefs):
                 if self.failed[place] and not self.all_failed:
                     continue

@@ -16,13 +16,13 @@ kernels at one moment, but not values of :math:`\gamma`.
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from superarm.agent import Agent
-from superarm.arms import Round, SuperArm
-from superarm.arrays import Vector, as_per_arm
+from superarm.arms import Round
+from superarm.arrays import as_per_arm
 from superarm.protocols import FeasibleSet, Posterior
+from superarm.wrapping import Wrapping
 
 P = TypeVar("P", bound=Posterior)
 S = TypeVar("S", bound=FeasibleSet)
@@ -38,7 +38,7 @@ class Ageing(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Forgetting(Generic[P, S]):
+class Forgetting(Wrapping[S], Generic[P, S]):
     """An agent that believes old rewards less; play it as any other.
 
     Args:
@@ -62,23 +62,6 @@ class Forgetting(Generic[P, S]):
                 "DenseGP or InducedGP"
             )
             raise TypeError(msg)
-
-    @property
-    def belief(self) -> Any:  # noqa: ANN401 - the agent's
-        """What is believed now."""
-        return self.agent.belief
-
-    def decide(self, available: Round[S], rng: np.random.Generator) -> SuperArm:
-        """Choose a super arm: `indices`, then `select`."""
-        return self.agent.decide(available, rng)
-
-    def indices(self, available: Round[S], rng: np.random.Generator) -> Vector:
-        """Return the agent's indices."""
-        return self.agent.indices(available, rng)
-
-    def select(self, available: Round[S], indices: Vector) -> SuperArm:
-        """Return the agent's choice."""
-        return self.agent.select(available, indices)
 
     def learn(
         self,

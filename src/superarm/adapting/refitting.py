@@ -3,22 +3,22 @@
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from superarm.agent import Agent
-from superarm.arms import Round, SuperArm
-from superarm.arrays import Vector, as_count
+from superarm.arms import Round
+from superarm.arrays import as_count
 from superarm.fitting import fit
 from superarm.fitting.evidence import require_fittable
 from superarm.protocols import FeasibleSet, Posterior
+from superarm.wrapping import Wrapping
 
 P = TypeVar("P", bound=Posterior)
 S = TypeVar("S", bound=FeasibleSet)
 
 
 @dataclass(frozen=True, eq=False)
-class Refitting(Generic[P, S]):
+class Refitting(Wrapping[S], Generic[P, S]):
     """An agent that fits its prior by evidence; play it as any other.
 
     Between fits it is the agent it wraps. A fit that the data cannot support yet (too few rewards,
@@ -52,23 +52,6 @@ class Refitting(Generic[P, S]):
             raise ValueError(msg)
         if self.due < 0:
             object.__setattr__(self, "due", self.every)
-
-    @property
-    def belief(self) -> Any:  # noqa: ANN401 - the agent's
-        """What is believed now."""
-        return self.agent.belief
-
-    def decide(self, available: Round[S], rng: np.random.Generator) -> SuperArm:
-        """Choose a super arm: `indices`, then `select`."""
-        return self.agent.decide(available, rng)
-
-    def indices(self, available: Round[S], rng: np.random.Generator) -> Vector:
-        """Return the agent's indices."""
-        return self.agent.indices(available, rng)
-
-    def select(self, available: Round[S], indices: Vector) -> SuperArm:
-        """Return the agent's choice."""
-        return self.agent.select(available, indices)
 
     def learn(
         self,

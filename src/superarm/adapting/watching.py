@@ -17,13 +17,13 @@ import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from superarm.arms import Round, SuperArm
-from superarm.arrays import Vector, as_per_arm, as_vector
+from superarm.arms import Round
+from superarm.arrays import as_per_arm, as_vector
 from superarm.beliefs.predicting import AT_ONCE, Surprise, surprise_of
-from superarm.protocols import FeasibleSet, Player
+from superarm.protocols import Player
+from superarm.wrapping import Wrapping
 
 CERTAIN = 16.0
 """A sum beyond this is not chance."""
@@ -34,7 +34,6 @@ _CLEARLY = 2.0
 _ENOUGH = 1.0
 
 A = TypeVar("A", bound=Player[Any, Any])
-S = TypeVar("S", bound=FeasibleSet)
 
 
 @dataclass(frozen=True)
@@ -185,7 +184,7 @@ class ContradictionWarning(UserWarning):
 
 
 @dataclass(frozen=True, eq=False)
-class Watched(Generic[A]):
+class Watched(Wrapping[Any], Generic[A]):
     """An agent that notices when rewards contradict its prior; play it as any other.
 
     The first time that is certain, a `ContradictionWarning` says so.
@@ -197,23 +196,6 @@ class Watched(Generic[A]):
 
     agent: A
     health: Health = field(default_factory=Health)
-
-    @property
-    def belief(self) -> Any:  # noqa: ANN401 - the agent's
-        """What is believed now."""
-        return self.agent.belief  # type: ignore[attr-defined]
-
-    def decide(self, available: Round[Any], rng: np.random.Generator) -> SuperArm:
-        """Choose a super arm: `indices`, then `select`."""
-        return self.select(available, self.indices(available, rng))
-
-    def indices(self, available: Round[Any], rng: np.random.Generator) -> Vector:
-        """Return the agent's indices."""
-        return self.agent.indices(available, rng)
-
-    def select(self, available: Round[Any], indices: Vector) -> SuperArm:
-        """Return the agent's choice."""
-        return self.agent.select(available, indices)
 
     def learn(
         self,

@@ -20,8 +20,7 @@ from scipy.special import logsumexp
 
 from superarm.arms import Arms
 from superarm.arrays import Matrix, Vector, as_vector, frozen, require_positive
-from superarm.beliefs.predicting import AT_ONCE, surprise_of
-from superarm.beliefs.prior import checked_noise
+from superarm.beliefs.predicting import pieces, surprise_of
 from superarm.protocols import JointPosterior
 from superarm.values import changed
 
@@ -105,13 +104,8 @@ class HyperpriorBelief(Generic[P]):
             rewards: shape (k,).
             noise_variance: of these rewards, where it is known and not the beliefs' own.
         """
-        seen = as_vector("rewards", rewards, len(arms))
-        noise = None if noise_variance is None else checked_noise(noise_variance, len(arms))
         beliefs, logs = list(self.beliefs), self.log_weights.copy()
-        for begin in range(0, len(arms), AT_ONCE):
-            some = np.arange(begin, min(begin + AT_ONCE, len(arms)))
-            part, earned = arms.take(some), seen[some]
-            known: dict[str, Any] = {} if noise is None else {"noise_variance": noise[some]}
+        for part, earned, known in pieces(arms, rewards, noise_variance):
             for place, belief in enumerate(beliefs):
                 logs[place] += surprise_of(belief, part, earned, **known).log_density
                 beliefs[place] = belief.condition(part, earned, **known)

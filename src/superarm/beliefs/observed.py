@@ -16,7 +16,9 @@ roots of their summed precisions; no matrix over rewards, or over arms not seen,
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import cholesky, lapack, solve_triangular
@@ -25,8 +27,43 @@ from superarm.arms import Arms
 from superarm.arrays import Matrix, Vector
 from superarm.beliefs.statistics import ArmStatistics
 from superarm.errors import NumericalError
+from superarm.kernels import Kernel
 
 _LOG_2PI = math.log(2 * math.pi)
+
+
+class Reconsidering(ABC):
+    """A belief that knows what it has seen, and can see it under another prior."""
+
+    prior: Any
+
+    @abstractmethod
+    def observed(self) -> "Observed":
+        """Return all that was observed, as the density of rewards needs it."""
+
+    @abstractmethod
+    def again(self, prior: Any, noise_factor: float) -> Self:  # noqa: ANN401 - of its kind
+        """Return the belief that has seen the same under a prior, noise variances multiplied."""
+
+    def reconsidered(
+        self,
+        kernel: Kernel | None = None,
+        *,
+        noise_factor: float = 1.0,
+        mean: float | None = None,
+    ) -> Self:
+        """Return the belief that has seen the same rewards under another prior.
+
+        Args:
+            kernel: the prior covariance; by default it stays.
+            noise_factor: multiplies all noise variances, also those that came with rewards.
+            mean: the prior mean of all arms; by default it stays.
+        """
+        return self.again(self.prior.reconsidered(kernel, noise_factor, mean), noise_factor)
+
+    def aged(self, factor: float) -> Self:
+        """Return the belief with all rewards counting for less: noise variances over a factor."""
+        return self.again(self.prior, 1 / factor)
 
 
 @dataclass(frozen=True, eq=False)

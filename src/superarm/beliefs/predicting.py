@@ -9,8 +9,9 @@ where z is standard normal, each number independent of the others, if the prior 
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -49,6 +50,17 @@ class Surprise:
     log_density: float
     z: Vector
     unknown: Vector
+
+
+def pieces(
+    arms: Arms, rewards: ArrayLike, noise_variance: ArrayLike | None
+) -> Iterator[tuple[Arms, Vector, dict[str, Any]]]:
+    """Yield rewards in pieces that can be compared: arms, rewards, and options to `condition`."""
+    seen = as_vector("rewards", rewards, len(arms))
+    noise = None if noise_variance is None else checked_noise(noise_variance, len(arms))
+    for begin in range(0, len(arms), AT_ONCE):
+        some = np.arange(begin, min(begin + AT_ONCE, len(arms)))
+        yield arms.take(some), seen[some], {} if noise is None else {"noise_variance": noise[some]}
 
 
 def surprise_of(

@@ -8,7 +8,7 @@ import numpy as np
 
 from superarm.arrays import Rows, Vector
 from superarm.beliefs import IndependentGaussian, InducedGP
-from superarm.beliefs.observed import Observed
+from superarm.beliefs.observed import Density, Observed
 from superarm.beliefs.statistics import ArmStatistics
 from superarm.kernels import Kernel
 
@@ -179,15 +179,18 @@ class Objective:
         factor = float(values[size] / self.start[size])
         return kernel, factor, float(values[-1]) if self.has_mean else None
 
-    def density(self, values: Vector) -> tuple[float, Vector]:
-        """Return the log density and its slopes by log parameters, and by the mean itself."""
+    def at(self, values: Vector) -> tuple[Kernel, Density]:
+        """Return the kernel of some values, and the density of what was observed under them."""
         kernel, factor, level = self.with_values(values)
         seen = self.observed
-        gram = kernel.gram(seen.arms, seen.arms)
         mean = seen.mean if level is None else np.full(seen.mean.size, level)
-        found = seen.density(gram, mean, factor)
+        return kernel, seen.density(kernel.gram(seen.arms, seen.arms), mean, factor)
+
+    def density(self, values: Vector) -> tuple[float, Vector]:
+        """Return the log density and its slopes by log parameters, and by the mean itself."""
+        kernel, found = self.at(values)
         weights, noise, shift = found.slopes()
-        slopes = [*kernel.slopes(seen.arms, weights), noise]
+        slopes = [*kernel.slopes(self.observed.arms, weights), noise]
         return found.log, np.array([*slopes, shift] if self.has_mean else slopes)
 
     def on(self, rows: Rows) -> "Objective":

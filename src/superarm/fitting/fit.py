@@ -217,10 +217,7 @@ class _Search:
     def log_density(self, values: Vector) -> float:
         """Return the log evidence, or minus infinity where it cannot be computed."""
         try:
-            kernel, factor, level = self.objective.with_values(values)
-            seen = self.objective.observed
-            mean = seen.mean if level is None else np.full(seen.mean.size, level)
-            return seen.density(kernel.gram(seen.arms, seen.arms), mean, factor).log
+            return self.objective.at(values)[1].log
         except NumericalError:
             return -math.inf
 
@@ -299,11 +296,7 @@ class _Search:
         if objective.has_mean and self.free[-1]:
             values[-1] = self.level
         try:
-            kernel, factor, level = objective.with_values(values)
-            seen = objective.observed
-            mean = seen.mean if level is None else np.full(seen.mean.size, level)
-            found = seen.density(kernel.gram(seen.arms, seen.arms), mean, factor)
-            unit = found.square / seen.count
+            unit = objective.at(values)[1].square / objective.observed.count
         except NumericalError:
             unit = 1.0
         scales = {name for name in objective.names if name.rpartition(".")[2] == "variance"}

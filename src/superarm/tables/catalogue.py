@@ -120,7 +120,7 @@ class Catalogue:
             {} if noise_variance is None else {"noise_variance": _numbers(table, noise_variance)}
         )
         agent = _with_belief(
-            self.agent, _belief_of(self.agent).condition(self.arms.take(rows), rewards, **known)
+            self.agent, self.agent.belief.condition(self.arms.take(rows), rewards, **known)
         )
         return replace(self, agent=agent, seen=self._counted(rows))
 
@@ -130,7 +130,7 @@ class Catalogue:
         Args:
             options: of `superarm.fitting.fit`.
         """
-        found = fit(_belief_of(self.agent), **options)
+        found = fit(self.agent.belief, **options)
         return replace(self, agent=_with_belief(self.agent, found.belief)), found
 
     def decide(
@@ -305,10 +305,6 @@ def _require_distinct(names: Sequence[Hashable], column: str) -> None:
             msg = f"{column} {name!r} occurs again in row {row}; every item has one row"
             raise ValueError(msg)
         seen.add(name)
-
-
-def _belief_of(agent: Any) -> Any:  # noqa: ANN401 - anything that plays
-    return agent.belief
 
 
 def _with_belief(agent: Any, belief: Any) -> Any:  # noqa: ANN401 - anything that plays

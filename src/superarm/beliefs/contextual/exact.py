@@ -17,7 +17,7 @@ from superarm.arrays import Matrix, Rows, Vector, as_vector, frozen
 from superarm.beliefs.contextual.distinct import DistinctArms
 from superarm.beliefs.describing import told
 from superarm.beliefs.factor import Factor, require_precision
-from superarm.beliefs.observed import Observed
+from superarm.beliefs.observed import Observed, Reconsidering
 from superarm.beliefs.posterior import ContextView
 from superarm.beliefs.prior import ContextPrior, Mean, require_same_features
 from superarm.beliefs.rows import tiles
@@ -32,7 +32,7 @@ MAX_DISTINCT = 10_000
 
 
 @dataclass(frozen=True, eq=False)
-class ExactGP:
+class ExactGP(Reconsidering):
     """A Gaussian process on contexts; arms need not be known beforehand. See `from_kernel`.
 
     Attributes:
@@ -153,29 +153,8 @@ class ExactGP:
         seen = Arms([]) if arms is None else arms
         return Observed.of_statistics(seen, self.prior.means(seen), self.statistics)
 
-    def reconsidered(
-        self,
-        kernel: Kernel | None = None,
-        *,
-        noise_factor: float = 1.0,
-        mean: float | None = None,
-    ) -> "ExactGP":
-        """Return the belief that has seen the same rewards under another prior.
-
-        Args:
-            kernel: the prior covariance; by default it stays.
-            noise_factor: multiplies all noise variances, also those that came with rewards.
-            mean: the prior mean of all arms; by default it stays.
-        """
-        prior = self.prior.reconsidered(kernel, noise_factor, mean)
-        return self._again(prior, self.statistics.with_noise(noise_factor))
-
-    def aged(self, factor: float) -> "ExactGP":
-        """Return the belief with all rewards counting for less: noise variances over a factor."""
-        return self._again(self.prior, self.statistics.with_noise(1 / factor))
-
-    def _again(self, prior: ContextPrior, statistics: ArmStatistics) -> "ExactGP":
-        """Return the belief that has seen the same arms under another prior."""
+    def again(self, prior: ContextPrior, noise_factor: float) -> "ExactGP":
+        """Return the belief that has seen the same under a prior, noise variances multiplied."""
         fresh = changed(
             self,
             prior=prior,
@@ -186,6 +165,7 @@ class ExactGP:
         if self.distinct.arms is None:
             return fresh
         everything = np.arange(len(self.distinct))
+        statistics = self.statistics.with_noise(noise_factor)
         return fresh._learned(self.distinct, everything, statistics)  # noqa: SLF001 - its own class
 
     def __repr__(self) -> str:

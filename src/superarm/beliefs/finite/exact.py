@@ -25,7 +25,7 @@ from superarm.arms import Arms
 from superarm.arrays import Matrix, Rows, Vector, as_vector, frozen
 from superarm.beliefs.describing import told
 from superarm.beliefs.factor import Factor, checked_cholesky, require_precision, solve_lower
-from superarm.beliefs.observed import Observed
+from superarm.beliefs.observed import Observed, Reconsidering
 from superarm.beliefs.posterior import PlacedView
 from superarm.beliefs.prior import FinitePrior, Mean
 from superarm.beliefs.rows import Combination, KernelRows, tiles
@@ -41,7 +41,7 @@ Moving them loses digits with its square; beyond, they are solved for again in e
 
 
 @dataclass(frozen=True, eq=False)
-class FiniteGP:
+class FiniteGP(Reconsidering):
     """A Gaussian process on finitely many arms, as a value; make one with a `from_` method.
 
     Attributes:
@@ -167,34 +167,13 @@ class FiniteGP:
             self.prior.universe.arms.take(self.seen), self.prior.mean[self.seen], self.statistics
         )
 
-    def reconsidered(
-        self,
-        kernel: Kernel | None = None,
-        *,
-        noise_factor: float = 1.0,
-        mean: float | None = None,
-    ) -> "FiniteGP":
-        """Return the belief that has seen the same rewards under another prior.
-
-        Args:
-            kernel: the prior covariance; by default it stays.
-            noise_factor: multiplies all noise variances, also those that came with rewards.
-            mean: the prior mean of all arms; by default it stays.
-        """
-        fresh = FiniteGP._fresh(self.prior.reconsidered(kernel, noise_factor, mean))
+    def again(self, prior: FinitePrior, noise_factor: float) -> "FiniteGP":
+        """Return the belief that has seen the same under a prior, noise variances multiplied."""
+        fresh = FiniteGP._fresh(prior)
         if self.seen.size == 0:
             return fresh
-        return fresh._learned(  # noqa: SLF001 - its own class
-            self.seen, self.statistics.with_noise(noise_factor), self.slots, self.seen
-        )
-
-    def aged(self, factor: float) -> "FiniteGP":
-        """Return the belief with all rewards counting for less: noise variances over a factor."""
-        if self.seen.size == 0:
-            return self
-        old = self.statistics.with_noise(1 / factor)
-        fresh = FiniteGP._fresh(self.prior)
-        return fresh._learned(self.seen, old, self.slots, self.seen)  # noqa: SLF001 - its own class
+        seen = self.statistics.with_noise(noise_factor)
+        return fresh._learned(self.seen, seen, self.slots, self.seen)  # noqa: SLF001 - its own class
 
     def __repr__(self) -> str:
         """Return one line."""

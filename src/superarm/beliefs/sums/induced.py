@@ -211,7 +211,7 @@ class InducedGP(ObservesSums):
     def unlearned(self, prior: FinitePrior | None = None) -> "InducedGP":
         """Return the belief before the first observation; its own prior keeps its features."""
         size, parts = self.core_mean.size, {}
-        if prior is not None and prior.kernel is not None:
+        if prior is not None and prior is not self.prior and prior.kernel is not None:
             features, residual = _partial_cholesky(prior.universe.arms, prior.kernel, size)
             size = features.shape[0]
             parts = {"features": frozen(features), "residual": frozen(residual)}

@@ -1,6 +1,6 @@
 """What beliefs about sums of arms share: rewards and totals become evidence."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Self
 
 import numpy as np
@@ -8,14 +8,13 @@ from numpy.typing import ArrayLike
 
 from superarm.arms import Arms
 from superarm.arrays import Vector, as_vector
-from superarm.beliefs.observed import Observed
+from superarm.beliefs.observed import Observed, Reconsidering
 from superarm.beliefs.prior import FinitePrior
 from superarm.beliefs.sums.evidence import Evidence, EvidenceSoFar
 from superarm.beliefs.sums.update import Root
-from superarm.kernels import Kernel
 
 
-class ObservesSums(ABC):
+class ObservesSums(Reconsidering):
     """A belief that learns from evidence, and so from rewards of arms and of sums of arms.
 
     Attributes:
@@ -90,26 +89,10 @@ class ObservesSums(ABC):
     def unlearned(self, prior: FinitePrior | None = None) -> Self:
         """Return a belief of this kind that has seen nothing yet, under this or its own prior."""
 
-    def reconsidered(
-        self,
-        kernel: Kernel | None = None,
-        *,
-        noise_factor: float = 1.0,
-        mean: float | None = None,
-    ) -> Self:
-        """Return the belief that has seen the same rewards under another prior.
-
-        Args:
-            kernel: the prior covariance; by default it stays.
-            noise_factor: multiplies all noise variances, also those that came with rewards.
-            mean: the prior mean of all arms; by default it stays.
-        """
-        fresh = self.unlearned(self.prior.reconsidered(kernel, noise_factor, mean))
-        return fresh.condition_evidence(self.all_evidence().with_noise(noise_factor))
-
-    def aged(self, factor: float) -> Self:
-        """Return the belief with all rewards counting for less: noise variances over a factor."""
-        return self.unlearned().condition_evidence(self.all_evidence().with_noise(1 / factor))
+    def again(self, prior: FinitePrior, noise_factor: float) -> Self:
+        """Return the belief that has seen the same under a prior, noise variances multiplied."""
+        evidence = self.all_evidence().with_noise(noise_factor)
+        return self.unlearned(prior).condition_evidence(evidence)
 
     def all_evidence(self) -> Evidence:
         """Return all that was observed, summed up: what any prior on the same arms needs."""

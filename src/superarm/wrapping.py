@@ -1,0 +1,35 @@
+"""What agents that wrap another one share: they decide as it does, and differ in how they learn."""
+
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from superarm.arms import Round, SuperArm
+from superarm.arrays import Vector
+
+S = TypeVar("S")
+
+
+class Wrapping(Generic[S]):
+    """Decides as its `agent` does; subclasses are frozen dataclasses that write `learn`."""
+
+    agent: Any
+
+    @property
+    def belief(self) -> Any:  # noqa: ANN401 - the agent's
+        """What is believed now."""
+        return self.agent.belief
+
+    def decide(self, available: Round[S], rng: np.random.Generator) -> SuperArm:
+        """Choose a super arm: `indices`, then `select`."""
+        return self.select(available, self.indices(available, rng))
+
+    def indices(self, available: Round[S], rng: np.random.Generator) -> Vector:
+        """Return the agent's indices, by what it knows now."""
+        indices: Vector = self.agent.indices(available, rng)
+        return indices
+
+    def select(self, available: Round[S], indices: Vector) -> SuperArm:
+        """Return the agent's choice."""
+        super_arm: SuperArm = self.agent.select(available, indices)
+        return super_arm
