@@ -34,6 +34,7 @@ ARMS = 5_000
 SECONDS = 60
 _PIECE_S = 300
 WARM_UP = 5
+_TRIES, _QUIET = 3, 0.5
 STORED = 100_000
 ROUTES_PER_SECOND, TRIPS_PER_SECOND = 100, 20
 SUPERARM = str(Path(sys.executable).parent / "superarm")
@@ -151,6 +152,12 @@ class Server:
         """Wait until all trips are learned."""
         while self.gauge("trips_unlearned") > 0:
             time.sleep(0.2)
+
+
+def stolen_s() -> float:
+    """Return the seconds for which this machine's cores were given to other machines."""
+    ticks = int(Path("/proc/stat").read_text().split(maxsplit=9)[8])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 # ---- the process that asks
@@ -295,7 +302,7 @@ def under_load(
     """Ask for routes while trips of a kind arrive."""
     rate, trips_rate = share * ROUTES_PER_SECOND, share * TRIPS_PER_SECOND
     say(f"{rate:g} routes and {trips_rate:g} trips ({kind}) per second")
-    before = server.memory_mib()
+    before, stolen, began = server.memory_mib(), stolen_s(), time.monotonic()
     asking = second_process(
         server,
         kind=kind,
@@ -309,6 +316,7 @@ def under_load(
         if server.gauge("posterior_version") > version:
             lags.append(server.gauge("learning_lag_seconds"))
         time.sleep(0.5)
+    stolen = (stolen_s() - stolen) / (time.monotonic() - began)
     answer = json.loads(asking.communicate()[0])
     routes, trips = answer["found"]["/v1/routes"], answer["found"]["/v1/trips"]
     server.learned()
@@ -322,9 +330,18 @@ def under_load(
         "trip p99 (ms)": 1e3 * trips["p99"],
         "largest lag (s)": max(lags),
         "refused": sum(n for code, n in answer["statuses"].items() if int(code) >= 400),
+        "stolen (%)": 100 * stolen,
         "MiB before": before,
         "MiB after": server.memory_mib(),
     }
+
+
+def quietest(server: Server, kind: str, seed: int, seconds: float) -> dict[str, Any]:
+    """Return the measurement during which least was stolen, of up to three."""
+    found: list[dict[str, Any]] = []
+    while len(found) < _TRIES and not (found and found[-1]["stolen (%)"] < _QUIET):
+        found.append(under_load(server, kind, seed + 10 * len(found), seconds))
+    return min(found, key=lambda row: float(row["stolen (%)"]))
 
 
 def saturation(server: Server, alternatives: int, connections: int) -> dict[str, Any]:
@@ -376,7 +393,7 @@ def compare(before: str, seconds: float) -> None:
             server = Server(Path(folder) / name, file, source)
             prepared(server, World(network, 7))
             rows += [
-                {"code": name} | under_load(server, kind, seed, seconds)
+                {"code": name} | quietest(server, kind, seed, seconds)
                 for seed, kind in enumerate(KINDS)
             ]
             rates += [{"code": name} | saturation(server, *case) for case in ((0, 16), (0, 1))]
@@ -389,7 +406,9 @@ def compare(before: str, seconds: float) -> None:
             rows,
             f"{network.n_edges:,} edges, most of them seen; one run, both on the same machine.",
             "Since then every trip is compared with its joint prediction before it is stored, and",
-            "routes are signed instead of stored.",
+            "routes are signed instead of stored. Stolen: the share of one core's time that the",
+            "host gave to other machines; more than half a per cent of it decides the 99th",
+            "percentile and the maximum, so every row is the quietest of up to three runs.",
         ),
         table("As many routes as possible, no trips", rates, "Closed loop, 15 s each."),
     )
@@ -442,7 +461,7 @@ def measure() -> None:
             fill(server, world, 1000)
             preloaded += 1000
         arms = int(server.gauge("distinct_arms"))
-        loads = [under_load(server, kind, seed) for seed, kind in enumerate(KINDS)]
+        loads = [quietest(server, kind, seed, SECONDS) for seed, kind in enumerate(KINDS)]
         rates = [saturation(server, *case) for case in ((0, 16), (3, 16), (0, 1), (3, 1))]
         begin = time.monotonic()
         memory = server.memory_mib()
@@ -463,7 +482,9 @@ def measure() -> None:
             loads,
             f"Open loop, Poisson arrivals, times from when a request was due, after {WARM_UP} s of",
             "warming up. The asking process shares the two cores. Lag: from a trip's arrival to a",
-            "posterior that knows it.",
+            "posterior that knows it. Stolen: the share of one core's time that the host gave to",
+            "other machines; more than half a per cent decides the 99th percentile, so every row",
+            "is the quietest of up to three runs.",
         ),
         table(
             "As many routes as possible, no trips",

@@ -40,6 +40,8 @@ def rectified_mean(mean: Vector, std: Vector) -> Vector:
     >>> rectified_mean(np.array([0.0, -3.0]), np.array([1.0, 0.0])).round(4).tolist()
     [0.3989, 0.0]
     """
+    if not np.any(std):
+        return np.maximum(mean, 0.0)
     spread = np.where(std > 0, std, 1.0)
     with np.errstate(over="ignore"):  # beyond the clip both tails are exact anyway
         z = np.clip(np.where(std > 0, mean / spread, 0.0), -_FAR, _FAR)

@@ -87,8 +87,17 @@ class Root:
 
     def inner(self, half: Matrix) -> Matrix:
         """Return S^T C S from half = S^T C at the touched columns, in their order."""
-        product = half * self.matrix if self.matrix.ndim == 1 else half @ self.matrix
-        return np.asarray(product)
+        if self.matrix.ndim == 1:
+            return np.asarray(half * self.matrix)
+        rank = self.rank
+        if not rank:
+            return np.empty((0, 0))
+        product: Matrix = blas.dtrmm(
+            1.0, self.matrix[:rank].T, half[:, :rank].T, lower=0, trans_a=0
+        ).T
+        if rank < self.touched.size:
+            product += half[:, rank:] @ self.matrix[rank:]
+        return product
 
     def solve(self, surprise: Vector) -> Vector:
         """Return z with S z = surprise, given at the touched rows, in their order."""
