@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from superarm.arms import Round, SuperArm
+from superarm.arms import Arms, Round, SuperArm
 from superarm.arrays import Vector, as_rows, require_generator
 from superarm.errors import InfeasibleError
 from superarm.protocols import Belief, FeasibleSet, IndexPolicy, Oracle, Posterior
@@ -63,6 +63,7 @@ class Agent(Generic[P, S_contra]):
         rewards: ArrayLike,
         *,
         noise_variance: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
     ) -> "Agent[P, S_contra]":
         """Return the agent that has seen these rewards (UpdateParameters).
 
@@ -75,12 +76,33 @@ class Agent(Generic[P, S_contra]):
             rewards: one per arm played.
             noise_variance: of these rewards, one number or one each, where it is known and not the
                 belief's own: averages of many are more certain than single ones.
+            trials: likewise, how many trials rewards are shares of, for beliefs about counts.
         """
         played = available.checked_super_arm(super_arm)
+        arms = available.arms.take(played)
+        return self.learn_history(arms, rewards, noise_variance=noise_variance, trials=trials)
+
+    def learn_history(
+        self,
+        arms: Arms,
+        rewards: ArrayLike,
+        *,
+        noise_variance: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
+    ) -> "Agent[P, S_contra]":
+        """Return the agent that knows rewards from before its first round; arms may repeat.
+
+        Args:
+            arms: what was played, whoever chose it.
+            rewards: one per arm.
+            noise_variance: of these rewards, as in `learn`.
+            trials: of these rewards, as in `learn`.
+        """
+        given = {"noise_variance": noise_variance, "trials": trials}
+        known = {name: value for name, value in given.items() if value is not None}
+        belief: Any = self.belief  # Gaussian ones take a noise variance, counts take trials
         seen = np.asarray(rewards, dtype=np.float64)  # the belief checks them
-        known = {} if noise_variance is None else {"noise_variance": noise_variance}
-        belief: Any = self.belief  # all of the library's take a noise variance
-        return replace(self, belief=belief.condition(available.arms.take(played), seen, **known))
+        return replace(self, belief=belief.condition(arms, seen, **known))
 
     def __repr__(self) -> str:
         """Return one line."""

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from superarm.agent import Agent
 from superarm.arms import Round, SuperArm
-from superarm.arrays import Vector
+from superarm.arrays import Vector, as_per_arm
 from superarm.protocols import FeasibleSet, Posterior
 from superarm.wrapping import Wrapping
 
@@ -35,7 +35,7 @@ class DelayedAgent(Wrapping[S], Generic[P, S]):
     agent: Agent[P, S]
     delay: int | Callable[[int], int] = 0
     batch: int = 1
-    waiting: tuple[tuple[int, Round[S], SuperArm, Vector], ...] = ()
+    waiting: tuple[tuple[int, Round[S], SuperArm, Vector, dict[str, Vector]], ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse feedback from the future."""
@@ -44,22 +44,42 @@ class DelayedAgent(Wrapping[S], Generic[P, S]):
             raise ValueError(msg)
 
     def learn(
-        self, available: Round[S], super_arm: ArrayLike, rewards: ArrayLike
+        self,
+        available: Round[S],
+        super_arm: ArrayLike,
+        rewards: ArrayLike,
+        *,
+        noise_variance: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
     ) -> "DelayedAgent[P, S]":
-        """Return the agent after this round: it has learned from all feedback that is due."""
+        """Return the agent after this round: it has learned from all feedback that is due.
+
+        Args:
+            available: the round.
+            super_arm: what was played in it.
+            rewards: one per arm played.
+            noise_variance: of these rewards, where it is known and not the belief's own.
+            trials: likewise, of beliefs about counts.
+        """
         after = self.delay(available.t) if callable(self.delay) else self.delay
         if after < 0:
             msg = f"delay({available.t}) = {after}: feedback cannot come from the future"
             raise ValueError(msg)
         chosen = available.checked_super_arm(super_arm)
         earned = available.checked_rewards(chosen, rewards)
-        waiting = (*self.waiting, (available.t + after, available, chosen, earned))
+        given = {"noise_variance": noise_variance, "trials": trials}
+        known = {
+            name: as_per_arm(name, value, chosen.size)
+            for name, value in given.items()
+            if value is not None
+        }
+        waiting = (*self.waiting, (available.t + after, available, chosen, earned, known))
         if available.t % self.batch:
             return replace(self, waiting=waiting)
         agent = self.agent
-        for due, past, played, seen in waiting:
+        for due, past, played, seen, options in waiting:
             if due <= available.t:
-                agent = agent.learn(past, played, seen)
+                agent = agent.learn(past, played, seen, **options)
         left = tuple(entry for entry in waiting if entry[0] > available.t)
         return replace(self, agent=agent, waiting=left)
 

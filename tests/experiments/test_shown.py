@@ -13,7 +13,7 @@ from parts import require_module
 from studies import small
 from superarm import DataError
 from superarm.evaluation import bayesian_regret
-from superarm.evaluation.figures import far_apart, line_styles, plot_regret
+from superarm.evaluation.figures import far_apart, line_styles, regret_on
 from superarm.experiments import Experiment, Study, read_experiment, run_experiment
 from superarm.experiments.config import STUDIES, find_study
 from superarm.experiments.figures import draw_figures
@@ -246,7 +246,7 @@ def test_panels_of_a_regret_figure_share_their_scale() -> None:
     assert not far_apart(near)
     assert far_apart(far)
     axes = Figure().add_subplot()
-    plot_regret(axes, near, logarithmic=True)
+    regret_on(axes, near, logarithmic=True)
     assert axes.get_yscale() == "log"
     styles = line_styles(["GP-TS", "BI-TS"])
     assert styles["GP-TS"][0] != styles["BI-TS"][0]  # one policy: colours tell beliefs apart

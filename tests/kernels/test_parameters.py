@@ -19,7 +19,9 @@ from superarm.kernels import (
     Matern12,
     Matern32,
     Matern52,
+    OnFeatures,
     PerArm,
+    draw_function,
 )
 
 ARMS = random_arms(9, 2, seed=4)
@@ -115,3 +117,42 @@ def test_a_kernel_of_ones_own_needs_no_parameters() -> None:
     kernel = Own() + RBF(2.0)
     assert kernel.parameters() == {"right.variance": 1.0, "right.lengthscale": 2.0}
     assert_slopes(kernel, ARMS, np.random.default_rng(0))
+
+
+def test_a_kernel_of_some_features_is_that_kernel_of_them() -> None:
+    rng = np.random.default_rng(0)
+    whole = Arms(range(9), rng.random((9, 3)))
+    space, time = Arms(range(9), whole.contexts[:, [2, 0]]), Arms(range(9), whole.contexts[:, [1]])
+    left, right = Matern52([0.5, 2.0], 1.5), Matern12(0.7)
+    kernel = OnFeatures(left, [2, 0]) * OnFeatures(right, [1])
+    np.testing.assert_array_equal(
+        kernel.gram(whole, whole), left.gram(space, space) * right.gram(time, time)
+    )
+    np.testing.assert_array_equal(kernel.diagonal(whole), np.full(9, 1.5))
+    # lengthscales are named after the features they are of
+    assert list(kernel.parameters()) == [
+        "left.variance", "left.lengthscale[2]", "left.lengthscale[0]",
+        "right.variance", "right.lengthscale[1]",
+    ]  # fmt: skip
+    longer: Any = kernel.with_parameters({"right.lengthscale[1]": 5.0, "left.lengthscale[0]": 7.0})
+    assert longer.left.kernel.lengthscale == (0.5, 7.0)
+    assert longer.right.kernel.lengthscale == (5.0,)
+    weights = rng.standard_normal((9, 9))
+    weights = weights + weights.T
+    for place, (name, value) in enumerate(kernel.parameters().items()):
+        up, down = (kernel.with_parameters({name: value * np.exp(h)}) for h in (1e-5, -1e-5))
+        change = (up.gram(whole, whole) - down.gram(whole, whole)) / 2e-5
+        assert kernel.slopes(whole, weights)[place] == pytest.approx(
+            (weights * change).sum(), rel=1e-6
+        )
+    function = draw_function(OnFeatures(right, [1]), 3, rng)
+    moved = Arms(range(9), whole.contexts * [1, 1, 0] + [7, 0, 0])
+    np.testing.assert_allclose(function(moved), function(whole), atol=1e-9)
+
+
+@pytest.mark.parametrize("features", [[], [0, 0], [-1], [0.5]])
+def test_features_that_make_no_sense_are_refused(features: list[int]) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        OnFeatures(Matern52(1.0), features)
+    with pytest.raises(ValueError, match="no feature 3"):
+        OnFeatures(Matern52(1.0), [3]).diagonal(Arms([0], [[1.0, 2.0, 3.0]]))

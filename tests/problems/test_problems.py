@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from strategies import random_arms, seeds
-from superarm import Agent, InfeasibleError, bayesian_regret, cumulative_regret, play
+from superarm import Agent, Arms, InfeasibleError, bayesian_regret, cumulative_regret, play
 from superarm.beliefs import ExactGP, FiniteGP, IndependentGaussian
 from superarm.demos.subsets import METHODS, run_subset_demo
 from superarm.evaluation import compare
-from superarm.kernels import RBF, Matern52
+from superarm.kernels import RBF, Matern12, Matern52
 from superarm.oracles import (
     Dijkstra,
     Exhaustive,
@@ -30,6 +30,7 @@ from superarm.oracles import (
 from superarm.policies import Greedy, MarginalThompson, Rectified, UniformRandom
 from superarm.problems import (
     ContextualProblem,
+    DriftingProblem,
     FiniteProblem,
     PoissonSubset,
     complete_matchings,
@@ -214,3 +215,42 @@ def test_the_demo_shows_the_order_of_the_paper() -> None:
         assert finals[f"GP-{policy}"] < finals[f"BI-{policy}"]
     for belief in ("GP", "BI"):
         assert finals[f"{belief}-TS"] < finals[f"{belief}-BUCB"] < finals[f"{belief}-UCB"]
+
+
+@pytest.mark.parametrize("kind", ["jumping", "wandering"])
+def test_a_truth_that_drifts_has_the_moments_that_are_said(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    arms = Arms([5, 9], [[0.0], [0.3]])
+    pace = {"every": 3} if kind == "jumping" else {"memory": 4.0}
+    make = getattr(DriftingProblem, kind)
+    truths = np.array(
+        [
+            make(arms, Matern52(0.5), Subsets(2, 1), rng, horizon=7, **pace).truths
+            for _ in range(4000)
+        ]
+    )
+    assert truths.shape == (4000, 7, 2)
+    time = np.arange(7)
+    if kind == "jumping":
+        correlation = (time[:, None] // 3 == time // 3).astype(float)
+    else:
+        correlation = Matern12(4.0).gram(*(Arms(time, time[:, None].astype(float)),) * 2)
+    space = Matern52(0.5).gram(arms, arms)
+    found = np.einsum("rti,rsj->tsij", truths, truths) / 4000
+    np.testing.assert_allclose(found, correlation[:, :, None, None] * space, atol=0.09)
+
+
+def test_the_round_is_the_last_feature_of_what_drifts() -> None:
+    rng = np.random.default_rng(1)
+    arms = Arms([5, 9, 2], [[0.0], [0.3], [0.9]])
+    world = DriftingProblem.jumping(
+        arms, Matern52(0.5), Subsets(3, 2), rng, horizon=4, every=2, noise_variance=1e-12
+    )
+    for t in (1, 2, 3, 4, 9):
+        now = world.observe(t, rng)
+        assert (now.arms.contexts[:, -1] == t).all()
+        truth = world.truths[min(t, 4) - 1]
+        np.testing.assert_array_equal(world.expected_rewards(now.arms), truth)
+        np.testing.assert_allclose(world.pull(now, np.array([2, 0]), rng), truth[[2, 0]], atol=1e-4)
+    with pytest.raises(ValueError, match="memory"):
+        DriftingProblem.wandering(arms, Matern52(0.5), Subsets(3, 2), rng, horizon=4, memory=0.0)

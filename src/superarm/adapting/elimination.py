@@ -4,12 +4,14 @@ Every prior predicts every batch before it learns it. The squares of its jointly
 add up to a chi-squared number with N degrees of freedom after N rewards, if the prior is right; it
 is dropped once
 
-.. math:: \sum_j z_j^2 > N + 2 \sqrt{N x} + 2 x, \qquad x = \log \frac{P\, \pi^2 b^2}{6\, \delta}
+.. math::
+    \sum_j z_j^2 > N + 2 \sqrt{N x} + 2 x \quad\text{or}\quad
+    \sum_j z_j^2 < N - 2 \sqrt{N x}, \qquad x = \log \frac{P\, \pi^2 b^2}{3\, \delta}
 
-in batch b (Laurent and Massart's bound, for all of P priors and all batches at once): the true
-prior is ever dropped with probability :math:`\delta` at most. The rule counts a batch of many arms
-as that many rewards, jointly, so that strongly correlated arms do not count twice. A prior that is
-vaguer than the truth predicts no worse than it says and stays.
+in batch b (Laurent and Massart's bounds, for both sides, all of P priors and all batches at once):
+the true prior is ever dropped with probability :math:`\delta` at most. The rule counts a batch of
+many arms as that many rewards, jointly, so that strongly correlated arms do not count twice. The
+second side drops priors that are vaguer than the truth: they would promise most for ever.
 """
 
 import math
@@ -139,9 +141,10 @@ class PriorElimination(Generic[P, S]):
                 logs[place] += found.log_density
                 beliefs[place] = belief.condition(part, earned, **known)
         count, batches = self.count + len(arms), self.batches + 1
-        chance = len(beliefs) * math.pi**2 * batches**2 / (6 * self.risk)
+        chance = len(beliefs) * math.pi**2 * batches**2 / (3 * self.risk)
         x = math.log(chance)
-        failed = self.failed | (squares > count + 2 * math.sqrt(count * x) + 2 * x)
+        reach = 2 * math.sqrt(count * x)
+        failed = self.failed | (squares > count + reach + 2 * x) | (squares < count - reach)
         if failed.all():  # what was dropped before has not learned since: it stays dropped
             logs = np.where(self.failed & ~self.all_failed, -np.inf, logs)
         return changed(

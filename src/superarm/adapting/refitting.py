@@ -1,10 +1,11 @@
 """An agent whose prior is fitted now and then to all that it has seen."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from numpy.typing import ArrayLike
 
+from superarm.adapting.watching import Health, surprise_in
 from superarm.agent import Agent
 from superarm.arms import Round
 from superarm.arrays import as_count
@@ -21,8 +22,10 @@ S = TypeVar("S", bound=FeasibleSet)
 class Refitting(Wrapping[S], Generic[P, S]):
     """An agent that fits its prior by evidence; play it as any other.
 
-    Between fits it is the agent it wraps. A fit that the data cannot support yet (too few rewards,
-    all equal) leaves the prior as it is, and is tried again when it is due next.
+    Between fits it is the agent it wraps. Rewards that contradict the prior beyond chance
+    (`superarm.adapting.Health`, as `Watched` has it) make a fit due at once. A fit that the data
+    cannot support yet (too few rewards, all equal) leaves the prior as it is, and is tried again
+    when it is due next.
 
     Args:
         agent: who decides; its belief keeps what it has seen (`superarm.fitting`).
@@ -34,6 +37,7 @@ class Refitting(Wrapping[S], Generic[P, S]):
         rounds: how many have been learned from.
         due: when the next fit is.
         fits: how many there were.
+        health: how rewards since the last fit agree with the prior.
     """
 
     agent: Agent[P, S]
@@ -43,6 +47,7 @@ class Refitting(Wrapping[S], Generic[P, S]):
     rounds: int = 0
     due: int = -1
     fits: int = 0
+    health: Health = field(default_factory=Health)
 
     def __post_init__(self) -> None:
         """Refuse what cannot be fitted before anything is played."""
@@ -62,18 +67,23 @@ class Refitting(Wrapping[S], Generic[P, S]):
         noise_variance: ArrayLike | None = None,
     ) -> "Refitting[P, S]":
         """Return the agent after this round, under another prior if a fit was due."""
+        health = self.health.after(
+            surprise_in(self.agent.belief, available, super_arm, rewards, noise_variance)
+        )
         agent = self.agent.learn(available, super_arm, rewards, noise_variance=noise_variance)
         rounds = self.rounds + 1
-        if rounds < self.due:
-            return replace(self, agent=agent, rounds=rounds)
+        if rounds < self.due and health.is_well:
+            return replace(self, agent=agent, rounds=rounds, health=health)
         due = rounds + max(self.every, rounds // 2)
         belief: Any = agent.belief
         try:
             found = fit(belief, fixed=self.fixed, restarts=self.restarts)
         except ValueError:  # too little was seen yet
-            return replace(self, agent=agent, rounds=rounds, due=due)
+            return replace(self, agent=agent, rounds=rounds, due=due, health=health)
         agent = replace(agent, belief=found.belief)
-        return replace(self, agent=agent, rounds=rounds, due=due, fits=self.fits + 1)
+        return replace(
+            self, agent=agent, rounds=rounds, due=due, fits=self.fits + 1, health=Health()
+        )
 
     def __repr__(self) -> str:
         """Return one line."""

@@ -179,6 +179,24 @@ class Health:
         return self.squares / self.rewards if self.rewards else math.nan
 
 
+def surprise_in(
+    belief: Any,  # noqa: ANN401 - any with joint posteriors
+    available: Round[Any],
+    super_arm: ArrayLike,
+    rewards: ArrayLike,
+    noise_variance: ArrayLike | None = None,
+) -> Surprise:
+    """Return how surprising the rewards of a round are to a belief that does not know them."""
+    played = available.checked_super_arm(super_arm)
+    seen = as_vector("rewards", rewards, played.size)
+    some = slice(AT_ONCE)  # of a huge batch a part is enough
+    known: dict[str, Any] = {}
+    if noise_variance is not None:
+        given = as_per_arm("noise_variance", noise_variance, played.size)
+        known["noise_variance"] = given[some]
+    return surprise_of(belief, available.arms.take(played[some]), seen[some], **known)
+
+
 class ContradictionWarning(UserWarning):
     """Rewards contradict the prior."""
 
@@ -206,17 +224,11 @@ class Watched(Wrapping[Any], Generic[A]):
         noise_variance: ArrayLike | None = None,
     ) -> "Watched[A]":
         """Return the agent after this round, having compared it with what was predicted."""
-        played = available.checked_super_arm(super_arm)
-        seen = as_vector("rewards", rewards, played.size)
         agent: Any = self.agent
-        some = played[:AT_ONCE]  # of a huge batch a part is enough
-        known: dict[str, Any] = {}
-        if noise_variance is not None:
-            known["noise_variance"] = as_per_arm("noise_variance", noise_variance, played.size)
-        part = {name: value[:AT_ONCE] for name, value in known.items()}
-        found = surprise_of(agent.belief, available.arms.take(some), seen[:AT_ONCE], **part)
+        found = surprise_in(agent.belief, available, super_arm, rewards, noise_variance)
         health = self.health.after(found)
-        learned = agent.learn(available, played, seen, **known)
+        known = {} if noise_variance is None else {"noise_variance": noise_variance}
+        learned = agent.learn(available, super_arm, rewards, **known)
         if self.health.is_well and not health.is_well:
             warnings.warn(f"{health.problem}", ContradictionWarning, stacklevel=2)
         return replace(self, agent=learned, health=health)

@@ -17,6 +17,10 @@ contexts new      of sums too             none: name the arms and fix them
 fixed             of single arms, and     `IndependentGaussian`, any
                   arms tell nothing of    number of arms
                   each other
+fixed or new      counts: clicks,         `CountGP`, to some thousand     (none)
+                  events                  distinct arms; each arm's
+                                          counts exactly, arms together
+                                          by moments
 ================  ======================  ==============================  =========================
 
 Not sure about the prior? `HyperpriorBelief` weighs several of the above by how well they predict;
@@ -41,6 +45,7 @@ the prior they were made from and what their rewards said, summed up.
 """
 
 from superarm.beliefs.contextual import ExactGP, StreamingGP
+from superarm.beliefs.counts import Binomial, CountGP, CountPosterior, Poisson
 from superarm.beliefs.finite import FiniteGP
 from superarm.beliefs.hyperprior import HyperpriorBelief
 from superarm.beliefs.independent import IndependentGaussian
@@ -51,6 +56,9 @@ from superarm.beliefs.variational import SparseGP
 
 __all__ = [
     "ArmStatistics",
+    "Binomial",
+    "CountGP",
+    "CountPosterior",
     "DenseGP",
     "Evidence",
     "ExactGP",
@@ -59,6 +67,7 @@ __all__ = [
     "IndependentGaussian",
     "InducedGP",
     "MatrixMemory",
+    "Poisson",
     "ProjectedEvidence",
     "SparseGP",
     "StreamingGP",

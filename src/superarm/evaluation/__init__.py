@@ -1,10 +1,14 @@
 """Regret, and agents compared in the same worlds.
 
 `compare` plays agents side by side; `run` is one run of one agent, scored round by round, for
-studies of your own. `superarm.evaluation.figures` draws what came out.
+studies of your own. `plot_regret` draws what came out, `plot_posterior` what a belief says of
+arms, `plot_calibration` whether it is as sure as it claims (`calibration_of`); all return
+matplotlib figures. `Results.to_frame` gives numbers.
 """
 
+from superarm.evaluation.calibration import Calibration, calibration_of
 from superarm.evaluation.comparison import Result, Results, compare
+from superarm.evaluation.figures import plot_calibration, plot_posterior, plot_regret
 from superarm.evaluation.regret import (
     BayesianRegret,
     bayesian_regret,
@@ -15,13 +19,18 @@ from superarm.evaluation.runner import Scored, World, run
 
 __all__ = [
     "BayesianRegret",
+    "Calibration",
     "Result",
     "Results",
     "Scored",
     "World",
     "bayesian_regret",
+    "calibration_of",
     "compare",
     "cumulative_regret",
     "instantaneous_regret",
+    "plot_calibration",
+    "plot_posterior",
+    "plot_regret",
     "run",
 ]

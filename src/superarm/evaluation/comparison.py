@@ -2,7 +2,11 @@
 
 import hashlib
 import html
+import importlib
+import multiprocessing
+import os
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -73,6 +77,31 @@ class Results(Mapping[str, Result]):
         """Return how many agents there are."""
         return len(self._results)
 
+    def columns(self) -> dict[str, list[Any]]:
+        """Return one row per agent, world and round, as columns: agent, world, round, regret."""
+        found: dict[str, list[Any]] = {"agent": [], "world": [], "round": [], "regret": []}
+        for name, result in self._results.items():
+            repeats, horizon = result.curves.shape
+            found["agent"] += [name] * result.curves.size
+            found["world"] += np.repeat(np.arange(repeats), horizon).tolist()
+            found["round"] += np.tile(np.arange(1, horizon + 1), repeats).tolist()
+            found["regret"] += result.curves.ravel().tolist()
+        return found
+
+    def to_frame(self, backend: str = "pandas") -> Any:  # noqa: ANN401 - a native frame
+        """Return `columns` as a frame; cumulative regret, one row per agent, world and round.
+
+        Args:
+            backend: ``"pandas"`` or ``"polars"``, or another that can be called with columns;
+                it must be installed.
+        """
+        try:
+            library = importlib.import_module(backend)
+        except ImportError as error:
+            msg = f"{backend} is not installed; install it, or use columns()"
+            raise ImportError(msg) from error
+        return library.DataFrame(self.columns())
+
     def rows(self) -> list[tuple[str, str, str, str]]:
         """Return name, final regret, worlds and milliseconds of every agent, the best first."""
         order = sorted(self._results.items(), key=lambda item: float(item[1].final.mean()))
@@ -106,6 +135,7 @@ def compare(  # noqa: PLR0913 - a study has these parts
     horizon: int,
     repeats: int,
     seed: int = 0,
+    jobs: int = 1,
     on_run: Callable[[str, int], None] | None = None,
     on_step: Callable[[str, int, Step[S], Any], None] | None = None,
 ) -> Results:
@@ -121,8 +151,12 @@ def compare(  # noqa: PLR0913 - a study has these parts
         horizon: rounds T per run.
         repeats: how many worlds to draw.
         seed: of all randomness.
+        jobs: how many worlds are played at the same time, in processes of their own; the results
+            are the same, but for times. Needs a system that can fork (not Windows); 0 is one per
+            core.
         on_run: called with name and repeat after every run.
-        on_step: called with name, repeat, step and agent after every round; not timed.
+        on_step: called with name, repeat, step and agent after every round; not timed, and with
+            one job only.
     """
     for name, make in agents.items():
         given: object = make
@@ -133,34 +167,93 @@ def compare(  # noqa: PLR0913 - a study has these parts
         if number < 1:
             msg = f"{what} must be at least 1, got {number}"
             raise ValueError(msg)
+    if jobs < 0 or (jobs != 1 and on_step is not None):
+        msg = f"jobs must be 0 or more, and 1 where on_step is given, got {jobs}"
+        raise ValueError(msg)
+    study = _Study(make_world, agents, oracle, horizon, seed)
     curves: dict[str, list[Vector]] = {name: [] for name in agents}
     times: dict[str, list[float]] = {name: [] for name in agents}
-    with threadpool_limits(1):  # the products are small: more threads only get in each other's way
-        for repeat in range(repeats):
-            world = make_world(stream(seed, repeat, "truth"))
-            for name, make_agent in agents.items():
-                regrets: list[float] = []
-                for scored in run(
-                    world,
-                    make_agent(world),
-                    oracle,
-                    horizon,
-                    outside=stream(seed, repeat, "world"),
-                    mind=stream(seed, repeat, f"mind {name}"),
-                ):
-                    regrets.append(scored.regret)
-                    times[name].append(scored.seconds)
-                    if on_step is not None:
-                        on_step(name, repeat, scored.step, scored.agent)
-                curves[name].append(np.cumsum(regrets))
-                if on_run is not None:
-                    on_run(name, repeat)
+    played = (
+        (study.played(repeat, on_run, on_step) for repeat in range(repeats))
+        if jobs == 1
+        else _in_parallel(study, repeats, jobs or os.cpu_count() or 1)
+    )
+    for repeat, found in enumerate(played):
+        for name, (curve, seconds) in found.items():
+            curves[name].append(curve)
+            times[name] += seconds
+            if jobs != 1 and on_run is not None:
+                on_run(name, repeat)
     return Results(
         {
             name: Result(np.array(curves[name]), 1e3 * float(np.median(times[name])))
             for name in agents
         }
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Study:
+    """What every repeat of a comparison needs."""
+
+    make_world: Callable[[np.random.Generator], World[Any]]
+    agents: Mapping[str, AgentMaker]
+    oracle: Oracle[Any]
+    horizon: int
+    seed: int
+
+    def played(
+        self,
+        repeat: int,
+        on_run: Callable[[str, int], None] | None = None,
+        on_step: Callable[[str, int, Step[Any], Any], None] | None = None,
+    ) -> dict[str, tuple[Vector, list[float]]]:
+        """Return cumulative regret and seconds per round of every agent in one world."""
+        found = {}
+        with threadpool_limits(1):  # products are small: more threads get in each other's way
+            world = self.make_world(stream(self.seed, repeat, "truth"))
+            for name, make_agent in self.agents.items():
+                regrets: list[float] = []
+                seconds: list[float] = []
+                for scored in run(
+                    world,
+                    make_agent(world),
+                    self.oracle,
+                    self.horizon,
+                    outside=stream(self.seed, repeat, "world"),
+                    mind=stream(self.seed, repeat, f"mind {name}"),
+                ):
+                    regrets.append(scored.regret)
+                    seconds.append(scored.seconds)
+                    if on_step is not None:
+                        on_step(name, repeat, scored.step, scored.agent)
+                found[name] = np.cumsum(regrets), seconds
+                if on_run is not None:
+                    on_run(name, repeat)
+        return found
+
+
+_forked: list[_Study] = []  # what a forked process finds; functions cannot be sent to it
+
+
+def _play_forked(repeat: int) -> dict[str, tuple[Vector, list[float]]]:
+    return _forked[-1].played(repeat)
+
+
+def _in_parallel(
+    study: _Study, repeats: int, jobs: int
+) -> Iterator[dict[str, tuple[Vector, list[float]]]]:
+    """Yield what every repeat brought, in order, played in forked processes."""
+    if "fork" not in multiprocessing.get_all_start_methods():
+        msg = "jobs needs a system that can fork; leave it at 1 here"
+        raise ValueError(msg)
+    _forked.append(study)
+    try:
+        context = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(min(jobs, repeats), mp_context=context) as pool:
+            yield from pool.map(_play_forked, range(repeats))
+    finally:
+        _forked.pop()
 
 
 def stream(seed: int, repeat: int, purpose: str) -> np.random.Generator:

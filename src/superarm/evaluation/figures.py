@@ -1,17 +1,20 @@
-"""Regret curves as pictures."""
+"""Regret, posteriors and calibration as pictures."""
 
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
-from superarm.arrays import Vector
+from superarm.arrays import Vector, as_vector
+from superarm.evaluation.calibration import Calibration
 from superarm.evaluation.comparison import Result
 from superarm.evaluation.regret import BayesianRegret
+from superarm.protocols import Posterior
 
 # colour-blind-safe (Okabe-Ito, then Tol's muted ones); one colour per policy, one style per belief
 COLOURS = (
@@ -27,8 +30,39 @@ _STYLES: tuple[LineStyle, ...] = (
 _FAR_APART = 5  # regrets that differ by more are drawn on a logarithmic scale
 _PICTURES = (".png", ".pdf", ".svg")
 
+INTERVAL = 1.645
+"""Standard deviations on either side that hold 90 per cent of a normal distribution."""
+
 
 def plot_regret(
+    results: Mapping[str, Result], *, title: str = "", label: str = "cumulative regret"
+) -> Figure:
+    """Return a picture of the regret of some agents: means and one standard error over worlds.
+
+    Args:
+        results: of `superarm.evaluation.compare`.
+        title: above it.
+        label: what regret is, with its unit.
+    """
+    figure = Figure(figsize=(8, 4.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    regret_on(axes, {name: result.regret for name, result in results.items()})
+    repeats = next(iter(results.values())).regret.repeats
+    scale = ", log scale" if axes.get_yscale() == "log" else ""
+    axes.set(xlabel="round", ylabel=label + scale)
+    said = f"mean and one standard error over {repeats} worlds"
+    axes.set_title(f"{title}\n{said}" if title else said, fontsize=11)
+    axes.legend(
+        frameon=False,
+        ncols=2,
+        fontsize=9,
+        loc="lower right" if axes.get_yscale() == "log" else "upper left",
+    )
+    return figure
+
+
+def regret_on(
     axes: Axes,
     regrets: Mapping[str, BayesianRegret],
     styles: Mapping[str, tuple[str, LineStyle]] | None = None,
@@ -119,25 +153,103 @@ def draw_regret(
     label: str = "cumulative regret",
 ) -> bytes:
     """Draw the regret of some methods and return the picture (PNG); also to a file, if named."""
-    figure = Figure(figsize=(8, 4.8), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    plot_regret(axes, {name: result.regret for name, result in results.items()})
-    repeats = next(iter(results.values())).regret.repeats
-    scale = ", log scale" if axes.get_yscale() == "log" else ""
-    axes.set(xlabel="round", ylabel=label + scale)
-    axes.set_title(f"{title}\nmean and one standard error over {repeats} worlds", fontsize=11)
-    axes.legend(
-        frameon=False,
-        ncols=2,
-        fontsize=9,
-        loc="lower right" if axes.get_yscale() == "log" else "upper left",
-    )
+    figure = plot_regret(results, title=title, label=label)
     picture = io.BytesIO()
     figure.savefig(picture, dpi=150, format="png")
     if path is not None:
         figure.savefig(path, dpi=150)
     return picture.getvalue()
+
+
+def plot_posterior(
+    posterior: Posterior,
+    names: Sequence[object] | None = None,
+    *,
+    truth: ArrayLike | None = None,
+    most: int = 40,
+) -> Figure:
+    """Return a picture of what is believed of some arms: means and 90 % intervals, best first.
+
+    Args:
+        posterior: of these arms.
+        names: of the arms; their positions by default.
+        truth: their expected rewards, where these are known.
+        most: how many to show; the best and the worst, if there are more.
+    """
+    mean, std = np.asarray(posterior.mean), np.asarray(posterior.std)
+    if names is not None and len(names) != mean.size:
+        msg = f"{len(names)} names for {mean.size} arms"
+        raise ValueError(msg)
+    order = np.argsort(-mean, kind="stable")
+    if order.size > most:
+        order = np.concatenate([order[: most - most // 4], order[order.size - most // 4 :]])
+    shown = order.size
+    figure = Figure(figsize=(8, 1.4 + 0.19 * max(shown, 3)), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    height = np.arange(shown)
+    reach = INTERVAL * std[order]
+    axes.errorbar(
+        mean[order], height, xerr=reach, fmt="o", color=COLOURS[0], markersize=4,
+        linewidth=1.6, label="believed, 90 % interval",
+    )  # fmt: skip
+    if truth is not None:
+        known = as_vector("truth", truth, mean.size)
+        axes.plot(known[order], height, "x", color=COLOURS[1], markersize=6, label="truth")
+    labels = [str(place if names is None else names[place]) for place in order]
+    axes.set_yticks(height, labels, fontsize=8)
+    axes.set_ylim(shown - 0.4, -0.6)
+    if shown < mean.size:
+        axes.axhline(shown - most // 4 - 0.5, color="#9A9A9A", linewidth=0.8, linestyle=":")
+        axes.set_title(
+            f"the best {shown - most // 4} and the worst {most // 4} of {mean.size:,}", fontsize=10
+        )
+    axes.set_xlabel("expected reward")
+    tidy(axes)
+    axes.grid(visible=True, axis="x", linewidth=0.4, alpha=0.6)
+    axes.legend(frameon=False, fontsize=9, loc="lower right")
+    return figure
+
+
+def plot_calibration(calibration: Calibration, *, title: str = "") -> Figure:
+    """Return a picture of whether predictions are as sure as they claim.
+
+    On the left the share of rewards within intervals of every probability (on the diagonal if all
+    is well; the band is chance), on the right rewards beside their predictions.
+
+    Args:
+        calibration: of `superarm.evaluation.calibration_of`.
+        title: above it.
+    """
+    figure = Figure(figsize=(9, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2)
+    levels = np.linspace(0.01, 0.99, 99)
+    covered = [calibration.coverage(level) for level in levels]
+    band = np.array([calibration.expected(level) for level in levels])
+    left.fill_between(
+        levels, band[:, 0], band[:, 1], color="#9A9A9A", alpha=0.3, linewidth=0, label="chance"
+    )
+    left.plot([0, 1], [0, 1], color="#9A9A9A", linewidth=0.8)
+    left.plot(levels, covered, color=COLOURS[0], linewidth=1.8, label="seen")
+    left.set(
+        xlim=(0, 1), ylim=(0, 1), xlabel="probability of the interval", ylabel="share within it"
+    )
+    left.legend(frameon=False, fontsize=9, loc="upper left")
+    right.plot(
+        calibration.mean, calibration.rewards, ".", color=COLOURS[0], markersize=4, alpha=0.6
+    )
+    ends = [
+        min(calibration.mean.min(), calibration.rewards.min()),
+        max(calibration.mean.max(), calibration.rewards.max()),
+    ]
+    right.plot(ends, ends, color="#9A9A9A", linewidth=0.8)
+    right.set(xlabel="predicted", ylabel="seen")
+    for axes in (left, right):
+        tidy(axes)
+    if title:
+        figure.suptitle(title, fontsize=11)
+    return figure
 
 
 def draw_bound(regret: BayesianRegret, curve: Vector, total: float, path: Path) -> None:

@@ -23,11 +23,14 @@ from pydantic import (
 from superarm.beliefs.contextual import streaming
 from superarm.beliefs.variational import sparse
 from superarm.errors import DataError
+from superarm.experiments.parts import OWN_PART
 from superarm.navigation.energy import Efficiency
 from superarm.navigation.model import Rectify, Truth
 
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
 Traffic: TypeAlias = Literal["free", "closed-turns", "closed-edges", "congestion"]
+Drift: TypeAlias = Literal["none", "jumps", "wanders"]
+Adapting: TypeAlias = Literal["none", "hyper", "elimination", "refit"]
 BeliefName: TypeAlias = Literal[
     "exact", "sparse", "streaming", "gp", "independent", "linear", "empirical", "partition"
 ]
@@ -38,6 +41,7 @@ PolicyName: TypeAlias = Literal[
 FigureName: TypeAlias = Literal[
     "regret", "beta", "lengthscale", "exploration", "networks", "time", "energy"
 ]
+Part: TypeAlias = Annotated[str, StringConstraints(pattern=OWN_PART)]
 T = TypeVar("T")
 
 CITY_EDGES = 1000
@@ -70,6 +74,30 @@ class Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+Factors: TypeAlias = tuple[Annotated[Number, Field(gt=0)], ...]
+
+
+class CandidateSettings(Strict):
+    """Priors to choose among: the one assumed, and it with one thing at a time multiplied.
+
+    Attributes:
+        lengthscale: factors of the lengthscale.
+        noise: factors of the deviation of a reward.
+        variance: factors of the prior variance.
+    """
+
+    lengthscale: Factors = ()
+    noise: Factors = ()
+    variance: Factors = ()
+
+    @model_validator(mode="after")
+    def _some(self) -> "CandidateSettings":
+        if not (self.lengthscale or self.noise or self.variance):
+            msg = "name factors, as in candidates = { lengthscale = [0.25, 4.0] }"
+            raise ValueError(msg)
+        return self
+
+
 class MethodSettings(Strict):
     """An agent: a belief and a policy, with their options.
 
@@ -88,6 +116,20 @@ class MethodSettings(Strict):
         adam_rate: if positive, also move the inducing contexts by Adam (needs the torch extra).
         width: of ``fixed``.
         lengthscale: that the belief assumes, if not the world's own.
+        lengthscale_factor: what it assumes over what it would otherwise.
+        noise_factor: likewise of the deviation of a reward.
+        variance_factor: likewise of the prior variance.
+        adapt: how the prior is chosen while playing: ``hyper`` (weighed by evidence, one drawn per
+            round), ``elimination`` (those that fail are dropped) or ``refit`` (by evidence).
+        candidates: the priors that ``hyper`` and ``elimination`` choose among.
+        refit_every: rounds before the first fit of ``refit``.
+        forget: what share of a reward's weight is left a round later.
+        time_lengthscale: rounds over which the belief takes rewards to change.
+        kernel: of the belief, ``"module:Name"``, if not the world's own.
+        oracle: of the agent, ``"module:Name"``; regret is measured by an exact one.
+        policy_options: of a policy ``"module:Name"``.
+        kernel_options: of that kernel.
+        oracle_options: of that oracle.
         delay: after how many more rounds feedback arrives.
         feedback_batch: feedback is read after every so many rounds only.
 
@@ -96,7 +138,7 @@ class MethodSettings(Strict):
     """
 
     belief: BeliefName = "exact"
-    policy: PolicyName = "ts"
+    policy: Annotated[PolicyName | Part, Field(union_mode="left_to_right")] = "ts"
     rectify: Rectify = "energy"
     omega: Annotated[Number, Field(gt=0)] | None = None
     xi: Annotated[Number, Field(gt=0)] | None = None
@@ -110,6 +152,19 @@ class MethodSettings(Strict):
     lengthscale: Annotated[Number, Field(gt=0)] | None = None
     delay: Annotated[Whole, Field(ge=0)] = 0
     feedback_batch: Annotated[Whole, Field(ge=1)] = 1
+    lengthscale_factor: Annotated[Number, Field(gt=0)] = 1.0
+    noise_factor: Annotated[Number, Field(gt=0)] = 1.0
+    variance_factor: Annotated[Number, Field(gt=0)] = 1.0
+    adapt: Adapting = "none"
+    candidates: CandidateSettings | None = None
+    refit_every: Annotated[Whole, Field(ge=1)] | None = None
+    forget: Annotated[Number, Field(gt=0, le=1)] | None = None
+    time_lengthscale: Annotated[Number, Field(gt=0)] | None = None
+    kernel: Part | None = None
+    oracle: Part | None = None
+    policy_options: dict[str, Any] = Field(default_factory=dict)
+    kernel_options: dict[str, Any] = Field(default_factory=dict)
+    oracle_options: dict[str, Any] = Field(default_factory=dict)
 
     _BELONGS: ClassVar[dict[str, tuple[str, dict[str, float]]]] = {
         "omega": ("policy", {"bucb": 1.0}),
@@ -128,6 +183,7 @@ class MethodSettings(Strict):
         "steps": ("belief", {"sparse": sparse.STEPS}),
         "adam_rate": ("belief", {"sparse": 0.0}),
         "width": ("policy", {"fixed": 1.0}),
+        "refit_every": ("adapt", {"refit": 10}),
     }
     """Which part every option belongs to, and what it is there if the file does not say."""
 
@@ -150,7 +206,41 @@ class MethodSettings(Strict):
             msg = f"policy = {self.policy!r} cannot be paired with adam_rate; set it to 0"
             raise ValueError(msg)
         self._require_fitting_belief()
+        self._require_adaptable()
+        self._require_own_options()
         return self
+
+    def _require_adaptable(self) -> None:
+        if (self.candidates is not None) != (self.adapt in ("hyper", "elimination")):
+            msg = "candidates and adapt = 'hyper' or 'elimination' go together"
+            raise ValueError(msg)
+        changed = {
+            "adapt": self.adapt != "none",
+            "forget": self.forget is not None,
+            "time_lengthscale": self.time_lengthscale is not None,
+        }
+        wanted = [name for name, is_changed in changed.items() if is_changed]
+        if len(wanted) > 1:
+            msg = f"{wanted[0]} and {wanted[1]} cannot be combined; choose one of them"
+            raise ValueError(msg)
+        if wanted and self.belief != "exact":
+            msg = f"{wanted[0]} goes with belief = 'exact' only"
+            raise ValueError(msg)
+
+    def _require_own_options(self) -> None:
+        for part, options in (
+            ("policy", self.policy_options),
+            ("kernel", self.kernel_options),
+            ("oracle", self.oracle_options),
+        ):
+            if options and part not in self.own_parts():
+                msg = f"{part}_options go with {part} = 'module:Name' only"
+                raise ValueError(msg)
+
+    def own_parts(self) -> dict[str, str]:
+        """Return the names of the user's own parts, by what they are."""
+        named = {"policy": self.policy, "kernel": self.kernel, "oracle": self.oracle}
+        return {part: name for part, name in named.items() if name is not None and ":" in name}
 
     def _require_fitting_belief(self) -> None:
         for policy, belief in (("count", "empirical"), ("ridge", "linear")):
@@ -261,6 +351,9 @@ class WorldSettings(Strict):
         traffic: ``free``, ``closed-turns``, ``closed-edges`` or ``congestion``.
         closed_share: which share of turns or edges is closed every round.
         efficiency: ``paper`` or ``physical``.
+        drift: what becomes of the truth of points: ``none``, ``jumps`` to another, or ``wanders``.
+        jump_every: rounds between jumps.
+        memory: rounds after which a truth that wanders is correlated by 1/e with what it was.
     """
 
     truth: OneOrMore[Truth] = ("gp",)
@@ -268,6 +361,9 @@ class WorldSettings(Strict):
     traffic: OneOrMore[Traffic] = ("free",)
     closed_share: Annotated[Number, Field(ge=0, lt=1)] = 0.05
     efficiency: Efficiency = "paper"
+    drift: OneOrMore[Drift] = ("none",)
+    jump_every: Annotated[Whole, Field(ge=1)] = 100
+    memory: Annotated[Number, Field(gt=0)] = 100.0
 
 
 class Experiment(Strict):
@@ -300,6 +396,8 @@ class Experiment(Strict):
             raise ValueError(msg)
         if any(place.points is not None for place in self.places):
             self._require_plain_world()
+        else:
+            self._require_still_roads()
         kinds = {kind for place in self.places for kind in place.traffic or self.world.traffic}
         if "congestion" in kinds and set(self.world.truth) != {"gp"}:
             msg = "traffic = 'congestion' needs truth = 'gp'"
@@ -314,6 +412,15 @@ class Experiment(Strict):
                     )
                     raise ValueError(msg)
         return self
+
+    def _require_still_roads(self) -> None:
+        if self.world.drift != ("none",):
+            msg = "world.drift: only the truth of points may drift"
+            raise ValueError(msg)
+        timed = [name for name, method in self.methods.items() if method.time_lengthscale]
+        if timed:
+            msg = f"methods.{timed[0]}.time_lengthscale goes with points only"
+            raise ValueError(msg)
 
     def _require_plain_world(self) -> None:
         if any(place.points is None for place in self.places):
@@ -413,6 +520,8 @@ def _table_of(place: list[Any]) -> type[Strict]:
             return PointSettings
         case ["places", *_]:
             return StudyPlace
+        case ["methods", _, "candidates", *_]:
+            return CandidateSettings
         case ["methods", *_]:
             return MethodSettings
         case ["world", *_]:

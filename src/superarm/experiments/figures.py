@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from superarm.arrays import Rows, Vector
 from superarm.errors import DataError
-from superarm.evaluation.figures import COLOURS, far_apart, line_styles, plot_regret, tidy
+from superarm.evaluation.figures import COLOURS, far_apart, line_styles, regret_on, tidy
 from superarm.evaluation.regret import BayesianRegret, bayesian_regret
 from superarm.experiments.build import width_of
 from superarm.experiments.config import POINTS, RANDOM_ROUTE
@@ -62,7 +62,7 @@ def _regret(study: Study, folder: Path) -> Iterator[tuple[str, bytes]]:
         logarithmic = any(map(far_apart, regrets))  # one scale for all panels
         for axes, place, shown in zip(panels, places, regrets, strict=False):
             repeats |= {regret.repeats for regret in shown.values()}
-            plot_regret(axes, shown, styles, logarithmic=logarithmic)
+            regret_on(axes, shown, styles, logarithmic=logarithmic)
             label = _regret_label(place) + (", log scale" if logarithmic else "")
             axes.set(title=_title(place), xlabel="round t", ylabel=label)
         _legend(panels)

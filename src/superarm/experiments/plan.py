@@ -14,6 +14,7 @@ import numpy as np
 from superarm.errors import DataError
 from superarm.evaluation.comparison import stream
 from superarm.experiments.config import (
+    Drift,
     Experiment,
     MethodSettings,
     Name,
@@ -50,6 +51,9 @@ class RunSpec(Strict):
     repeat: int
     horizon: int
     points: PointSettings | None = None
+    drift: Drift = "none"
+    jump_every: int = 0
+    memory: float = 0.0
 
     @property
     def place(self) -> str:
@@ -61,7 +65,8 @@ class RunSpec(Strict):
         """The settings of the world in one word."""
         short = f"{self.lengthscale:g}"
         exact = short if float(short) == self.lengthscale else repr(self.lengthscale)
-        return f"{self.truth}-l{exact}-{self.traffic}"
+        drift = "" if self.drift == "none" else f"-{self.drift}"
+        return f"{self.truth}-l{exact}-{self.traffic}{drift}"
 
     @property
     def key(self) -> str:
@@ -92,10 +97,11 @@ def expand(
     runs: dict[str, RunSpec] = {}
     for place in experiment.places:
         names = list(place.routes) + random_names(place.random_routes)
-        for lengthscale, truth, traffic, repeat, name, method in itertools.product(
+        for lengthscale, truth, traffic, drift, repeat, name, method in itertools.product(
             world.lengthscale,
             world.truth,
             place.traffic or world.traffic,
+            world.drift,
             range(place.repeats or experiment.repeats),
             names,
             experiment.methods,
@@ -116,6 +122,9 @@ def expand(
                 repeat=repeat,
                 horizon=place.horizon or experiment.horizon,
                 points=place.points,
+                drift=drift,
+                jump_every=world.jump_every if drift == "jumps" else 0,
+                memory=world.memory if drift == "wanders" else 0.0,
             )
             _require_no_clash(runs.setdefault(spec.key.casefold(), spec), spec)
     return list(runs.values())

@@ -57,7 +57,7 @@ def prepare(  # noqa: PLR0913 - what a user may choose
         replace: set stored runs of other settings aside instead of refusing them.
         reuse: folders of other experiments, whose runs are copied where they are the very same.
     """
-    require_parts(experiment)
+    require_parts(experiment, beside)
     networks, routes, runs = _expanded(experiment, beside, data)
     others = [RunStore(folder) for folder in reuse]
     for other in others:

@@ -19,7 +19,7 @@ _BLUE, _GREY, _RED = "#0072B2", "#9A9A9A", "#D55E00"
 _MOST_SHOWN = 40
 
 
-def plot_lengthscales(axes: Axes, fit: "Fit[Any]", features: list[str] | None = None) -> None:
+def _lengthscales_on(axes: Axes, fit: "Fit[Any]", features: list[str] | None = None) -> None:
     """Draw how far each feature reaches, with its standard error: what is short matters most.
 
     Args:
@@ -63,14 +63,19 @@ def plot_lengthscales(axes: Axes, fit: "Fit[Any]", features: list[str] | None = 
         axes.spines[side].set_visible(False)
 
 
-def figure_of(fit: "Fit[Any]", features: list[str] | None = None) -> Figure:
-    """Return a picture of a fit: lengthscales, and all other parameters in words."""
+def plot_lengthscales(fit: "Fit[Any]", features: list[str] | None = None) -> Figure:
+    """Return a picture of a fit: lengthscales, and all other parameters in words.
+
+    Args:
+        fit: what was found.
+        features: their names, in the order of the contexts; numbers by default.
+    """
     names = [name for name in fit.values if name.rpartition(".")[2].startswith("lengthscale")]
     figure = Figure(figsize=(8, 2.2 + 0.42 * min(len(names), _MOST_SHOWN)), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
     if names:
-        plot_lengthscales(axes, fit, features)
+        _lengthscales_on(axes, fit, features)
     else:
         axes.set_axis_off()
     others = [name for name in fit.values if name not in names]

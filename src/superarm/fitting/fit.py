@@ -13,7 +13,7 @@ from superarm.arrays import Mask, Matrix, Vector, as_count
 from superarm.beliefs.statistics import ArmStatistics
 from superarm.errors import NumericalError
 from superarm.fitting.evidence import MEAN, NOISE, NOISE_SCALE, B, Objective, require_fittable
-from superarm.fitting.figures import figure_of
+from superarm.fitting.figures import plot_lengthscales
 from superarm.fitting.hyperpriors import Hyperprior, LogNormal, Normal, feature_spread, usual
 from superarm.kernels import Kernel, Product, Sum
 
@@ -67,7 +67,7 @@ class Fit(Generic[B]):
         Args:
             features: their names, in the order of the contexts.
         """
-        return figure_of(self, features)
+        return plot_lengthscales(self, features)
 
     @property
     def supported(self) -> bool:

@@ -11,6 +11,7 @@ from superarm.kernels.base import (
     Sum,
     draw_function,
 )
+from superarm.kernels.columns import OnFeatures
 from superarm.kernels.graph import GraphMatern
 from superarm.kernels.linear import Linear
 from superarm.kernels.stationary import RBF, Matern12, Matern32, Matern52, Stationary
@@ -26,6 +27,7 @@ __all__ = [
     "Matern12",
     "Matern32",
     "Matern52",
+    "OnFeatures",
     "PerArm",
     "Product",
     "RandomFunction",

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from superarm.arms import Arms, Round, SuperArm
-from superarm.arrays import Rows, Vector, as_per_arm, require_generator, require_positive
+from superarm.arrays import Matrix, Rows, Vector, as_per_arm, require_generator, require_positive
 from superarm.beliefs.universe import Universe
 from superarm.errors import InfeasibleError
 from superarm.kernels import Kernel, draw_function
@@ -128,6 +128,100 @@ class ContextualProblem(Generic[S]):
     def expected_rewards(self, arms: Arms) -> Vector:
         """Return the truth, for the evaluator."""
         return self.truth(arms)
+
+
+@dataclass(frozen=True, eq=False)
+class DriftingProblem(Generic[S]):
+    """A finite universe whose expected rewards change from round to round.
+
+    The number of the round is the last feature of every arm on offer, so that a kernel may look at
+    it (`superarm.kernels.OnFeatures`); beliefs about a finite universe look at ids and ignore it.
+
+    Attributes:
+        arms: the universe, without the round.
+        truths: the expected rewards in every round, shape (T, n); the last one stays.
+        feasible: the feasible super arms if all arms were on offer.
+    """
+
+    arms: Arms
+    truths: Matrix
+    noise_std: float
+    feasible: S
+    availability: Availability = field(default_factory=Always)
+
+    @classmethod
+    def jumping(  # noqa: PLR0913 - a world has these parts
+        cls,
+        arms: Arms,
+        kernel: Kernel,
+        feasible: S,
+        rng: np.random.Generator,
+        *,
+        horizon: int,
+        every: int,
+        noise_variance: float = 0.01,
+        availability: Availability | None = None,
+    ) -> "DriftingProblem[S]":
+        """Draw another truth after every so many rounds."""
+        _require_drift(rng, horizon, noise_variance, every=every)
+        pieces = [kernel.draw(arms, rng) for _ in range(-(-horizon // every))]
+        truths = np.repeat(np.array(pieces), every, axis=0)[:horizon]
+        return cls(arms, truths, float(np.sqrt(noise_variance)), feasible, availability or Always())
+
+    @classmethod
+    def wandering(  # noqa: PLR0913 - a world has these parts
+        cls,
+        arms: Arms,
+        kernel: Kernel,
+        feasible: S,
+        rng: np.random.Generator,
+        *,
+        horizon: int,
+        memory: float,
+        noise_variance: float = 0.01,
+        availability: Availability | None = None,
+    ) -> "DriftingProblem[S]":
+        r"""Draw a stationary truth with correlation :math:`e^{-a/m}` after a rounds of memory m.
+
+        It is a Gaussian process with the kernel times `superarm.kernels.Matern12` of the round.
+        """
+        _require_drift(rng, horizon, noise_variance, memory=memory)
+        kept = float(np.exp(-1 / memory))
+        truths = np.array([kernel.draw(arms, rng) for _ in range(horizon)])
+        truths[1:] *= np.sqrt(1 - kept**2)
+        for t in range(1, horizon):
+            truths[t] += kept * truths[t - 1]
+        return cls(arms, truths, float(np.sqrt(noise_variance)), feasible, availability or Always())
+
+    def observe(self, t: int, rng: np.random.Generator) -> Round[S]:
+        """Return the arms on offer, with the round as their last feature."""
+        rows, feasible = feasible_rows(self.feasible, self.availability, len(self.arms), rng)
+        contexts = np.column_stack([self.arms.contexts[rows], np.full(rows.size, float(t))])
+        return Round(t, Arms(self.arms.ids[rows], contexts), feasible)
+
+    def pull(self, available: Round[S], super_arm: SuperArm, rng: np.random.Generator) -> Vector:
+        """Return noisy rewards of the arms played."""
+        noise = self.noise_std * rng.standard_normal(len(self.arms))
+        played = available.arms.take(super_arm)
+        return self.expected_rewards(played) + noise[self._universe.positions(played)]
+
+    def expected_rewards(self, arms: Arms) -> Vector:
+        """Return the truth of the round that the arms were offered in, for the evaluator."""
+        rounds = np.minimum(arms.contexts[:, -1].astype(np.intp), self.truths.shape[0]) - 1
+        truth: Vector = self.truths[rounds, self._universe.positions(arms)]
+        return truth
+
+    @cached_property
+    def _universe(self) -> Universe:
+        return Universe(Arms(self.arms.ids))
+
+
+def _require_drift(
+    rng: np.random.Generator, horizon: int, noise_variance: float, **pace: float
+) -> None:
+    require_generator("rng", rng)
+    for name, value in {"horizon": horizon, "noise_variance": noise_variance, **pace}.items():
+        require_positive(name, value)
 
 
 def feasible_rows(

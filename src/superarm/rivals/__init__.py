@@ -3,6 +3,7 @@
 None of it is needed to solve a problem; docs/algorithms.md says what each is and what is proven.
 """
 
+from superarm.rivals.beta import BetaRates
 from superarm.rivals.empirical import EmpiricalMeans
 from superarm.rivals.partition import AdaptivePartition
 from superarm.rivals.policies import Clipped, MaximumImprovement, RandomisedUCB
@@ -18,6 +19,7 @@ from superarm.rivals.schedules import (
 __all__ = [
     "AdaptivePartition",
     "AgnosticWidth",
+    "BetaRates",
     "Clipped",
     "ClockWidth",
     "CountWidth",

@@ -16,6 +16,7 @@ from superarm.arms import Arms, Round
 from superarm.arrays import Rows, Vector, as_count, frozen
 from superarm.beliefs import FiniteGP
 from superarm.errors import DataError
+from superarm.evaluation import Calibration, calibration_of
 from superarm.fitting import Fit, fit
 from superarm.kernels import Matern52
 from superarm.oracles import Subsets, TopK
@@ -108,21 +109,31 @@ class Catalogue:
             noise_variance: the column of their noise variances, where these are known: a rate of
                 many visitors is more certain than one of few.
         """
-        table = _opened(log)
-        columns = [self.id_column, reward, *([noise_variance] if noise_variance else [])]
-        require_columns(table, columns)
-        if len(table) == 0:
+        rows, rewards, known = self._read(log, reward, noise_variance)
+        if rows.size == 0:
             return self
-        require_complete(table, columns)
-        rows = self.rows(table[self.id_column].to_list())
-        rewards = _numbers(table, reward)
-        known = (
-            {} if noise_variance is None else {"noise_variance": _numbers(table, noise_variance)}
-        )
         agent = _with_belief(
             self.agent, self.agent.belief.condition(self.arms.take(rows), rewards, **known)
         )
         return replace(self, agent=agent, seen=self._counted(rows))
+
+    def _read(
+        self,
+        log: Any,  # noqa: ANN401 - a native frame
+        reward: str,
+        noise_variance: str | None,
+    ) -> tuple[Rows, Vector, dict[str, Vector]]:
+        """Return the items, rewards and known noise variances of a log."""
+        table = _opened(log)
+        columns = [self.id_column, reward, *([noise_variance] if noise_variance else [])]
+        require_columns(table, columns)
+        if len(table) == 0:
+            return np.empty(0, dtype=np.intp), np.empty(0), {}
+        require_complete(table, columns)
+        known = (
+            {} if noise_variance is None else {"noise_variance": _numbers(table, noise_variance)}
+        )
+        return self.rows(table[self.id_column].to_list()), _numbers(table, reward), known
 
     def fitted(self, **options: Any) -> "tuple[Catalogue, Fit[Any]]":  # noqa: ANN401
         """Return the catalogue under the prior that fits what it knows, and the fit itself.
@@ -133,11 +144,30 @@ class Catalogue:
         found = fit(self.agent.belief, **options)
         return replace(self, agent=_with_belief(self.agent, found.belief)), found
 
+    def checked(
+        self,
+        log: Any,  # noqa: ANN401 - a native frame
+        *,
+        reward: str,
+        noise_variance: str | None = None,
+    ) -> Calibration:
+        """Compare a log that was not learned with what is predicted of it.
+
+        Args:
+            log: one row per reward, with the ids of items.
+            reward: the column of rewards.
+            noise_variance: the column of their noise variances, where these are known.
+        """
+        rows, rewards, known = self._read(log, reward, noise_variance)
+        return calibration_of(self.agent.belief, self.arms.take(rows), rewards, **known)
+
     def decide(
         self,
         offered: Any,  # noqa: ANN401 - a native frame, or ids
         size: int,
         rng: np.random.Generator,
+        *,
+        day: int | None = None,
     ) -> "Slate":
         """Choose some of the items on offer.
 
@@ -145,13 +175,16 @@ class Catalogue:
             offered: a frame with the ids of what is on offer today, or just these ids.
             size: how many to choose.
             rng: the agent's randomness.
+            day: the number of the decision, from 1. Where rewards come late, decisions are ahead of
+                what was learned: say which it is. The one after the last learned by default.
         """
+        number = self.rounds + 1 if day is None else as_count("day", day)
         rows = self._offered(offered)
         size = as_count("size", size)
         if not 0 < size <= rows.size:
             msg = f"{size} of {rows.size} items on offer cannot be chosen"
             raise ValueError(msg)
-        available = Round(self.rounds + 1, self.arms.take(rows), Subsets(rows.size, size))
+        available = Round(number, self.arms.take(rows), Subsets(rows.size, size))
         indices = self.agent.indices(available, rng)
         chosen = self.agent.select(available, indices)
         order = np.argsort(-indices[chosen], kind="stable")
@@ -160,7 +193,7 @@ class Catalogue:
             ids=tuple(self.ids[row] for row in picked),
             rows=frozen(picked),
             indices=frozen(indices[chosen[order]]),
-            round=self.rounds + 1,
+            round=number,
         )
 
     def after(
