@@ -13,7 +13,17 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
-NAMES = ("rounds", "scaling", "peers", "navigation", "methods", "theory", "fitting", "clicks")
+NAMES = (
+    "rounds",
+    "scaling",
+    "peers",
+    "navigation",
+    "methods",
+    "theory",
+    "fitting",
+    "clicks",
+    "shop",
+)
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
 )

@@ -280,3 +280,52 @@ def test_averages_of_different_sizes_are_weighed() -> None:
     dropping = dropping.learn(available, [0], [1.0], noise_variance=0.5)
     expected = belief.condition(ARMS.take([0]), np.array([1.0]), noise_variance=0.5)
     assert_allclose(dropping.beliefs[0].posterior(ARMS).mean, expected.posterior(ARMS).mean)
+
+
+def test_priors_that_are_too_vague_are_dropped_too() -> None:
+    """They never predict worse than they say, and would promise most for ever."""
+    problem = world(3, 0.4)
+    vague = [
+        FiniteGP.from_kernel(ARMS, Matern52(0.4), NOISE),
+        FiniteGP.from_kernel(ARMS, Matern52(0.4, 100.0), NOISE),
+        FiniteGP.from_kernel(ARMS, Matern52(0.4), 4 * NOISE),
+    ]
+    agent, _ = played(problem, PriorElimination(vague, JointThompson(), TopK()), 60)
+    assert agent.active == (0,)
+    assert_allclose(agent.log_evidence[0], log_evidence(agent.beliefs[0]), rtol=1e-9)
+
+
+def test_a_contradiction_makes_a_fit_due_at_once() -> None:
+    problem = world(4, 0.4)
+    belief = FiniteGP.from_kernel(ARMS, Matern52(0.4, 1e-4), NOISE)
+    refitting = Refitting(Agent(belief, JointThompson(), TopK()), every=500)
+    after, _ = played(problem, refitting, 30)
+    assert after.fits >= 1
+    assert after.rounds < after.due
+    right = Refitting(
+        Agent(FiniteGP.from_kernel(ARMS, Matern52(0.4), NOISE), JointThompson(), TopK()), every=500
+    )
+    calm, _ = played(problem, right, 30)
+    assert calm.fits == 0
+    assert calm.health.is_well
+
+
+def test_late_averages_are_weighed_by_what_is_known_of_them() -> None:
+    agent = Agent(FiniteGP.from_kernel(ARMS, Matern52(0.4), NOISE), JointThompson(), TopK())
+    late: Any = DelayedAgent(agent, delay=1)
+    now = [Round(t, ARMS, Subsets(N, 2)) for t in (1, 2)]
+    late = late.learn(now[0], [3, 4], [1.0, -1.0], noise_variance=[1e-4, 2.0])
+    late = late.learn(now[1], [5], [0.5], noise_variance=0.3)
+    same = agent.learn(now[0], [3, 4], [1.0, -1.0], noise_variance=[1e-4, 2.0])
+    assert_array_equal(late.belief.mean, same.belief.mean)  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="noise_variance"):
+        late.learn(now[1], [5], [0.5], noise_variance=[0.3, 0.3])
+
+
+def test_history_is_learned_as_rounds_are_and_may_repeat() -> None:
+    agent: Any = Agent(FiniteGP.from_kernel(ARMS, Matern52(0.4), NOISE), JointThompson(), TopK())
+    rows, rewards = np.array([3, 3, 7]), np.array([1.0, 2.0, 0.0])
+    known = agent.learn_history(ARMS.take(rows), rewards)
+    assert_allclose(known.belief.mean, agent.belief.condition(ARMS.take(rows), rewards).mean)
+    with pytest.raises(ValueError, match="rewards"):
+        agent.learn_history(ARMS.take(rows), [1.0])

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import beta
 
 from strategies import finite, histories, random_arms, rngs, seeds, vectors
 from superarm import Agent, Arms, Round, play
@@ -22,6 +23,7 @@ from superarm.problems import FiniteProblem
 from superarm.rivals import (
     AdaptivePartition,
     AgnosticWidth,
+    BetaRates,
     Clipped,
     ClockWidth,
     CountWidth,
@@ -297,3 +299,26 @@ def test_acc_ucb_and_cucb_learn_to_choose_well() -> None:
             earned.append(value[chosen].mean())
         best, chance = np.sort(value)[-3:].mean(), value.mean()
         assert np.mean(earned[-50:]) > chance + 0.6 * (best - chance)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 8)), max_size=20))
+def test_beta_rates_count_successes_and_failures(seen: list[tuple[int, int]]) -> None:
+    belief = BetaRates(3, 2.0, 5.0, trials=8)
+    ids = np.array([arm for arm, _ in seen], dtype=np.intp)
+    counts = np.array([count for _, count in seen], dtype=float)
+    belief = belief.condition(Arms(ids), counts / 8)
+    posterior = belief.posterior(Arms(range(3)))
+    for arm in range(3):
+        mine = counts[ids == arm]
+        exact = beta(2 + mine.sum(), 5 + 8 * mine.size - mine.sum())
+        assert posterior.mean[arm] == pytest.approx(exact.mean())
+        assert posterior.std[arm] == pytest.approx(exact.std())
+        noise = exact.mean() - exact.mean() ** 2 - exact.var()
+        assert posterior.noise_std[arm] ** 2 == pytest.approx(noise / 8)
+    np.testing.assert_allclose(posterior.covariance(), np.diag(posterior.std**2))
+    draws = [posterior.sample(np.random.default_rng(seed)) for seed in range(5)]
+    assert (np.array(draws) < 1).all()
+    with pytest.raises(ValueError, match="unknown"):
+        belief.posterior(Arms([3]))
+    with pytest.raises(ValueError, match="successes"):
+        belief.condition(Arms([0]), [1.5])

@@ -21,7 +21,7 @@ from superarm.policies import Greedy, JointThompson, SampledPrior  # noqa: E402
 from superarm.problems import ClickRates  # noqa: E402
 from superarm.problems.clicks import FEATURES  # noqa: E402
 from superarm.saving import save_value  # noqa: E402
-from superarm.tables import Catalogue  # noqa: E402
+from superarm.tables import Catalogue, rate_variance  # noqa: E402
 
 ITEMS: dict[str, list[Any]] = {
     "item": ["pen", "ink", "nib", "cap"],
@@ -173,6 +173,48 @@ def test_bad_logs_and_questions_are_refused(frame: Any) -> None:
     many = {"item": list(range(100)), "text": [f"t{i}" for i in range(100)]}
     with pytest.raises(ValueError, match="100 different texts"):
         Catalogue.of(frame(many), ids="item")
+
+
+def test_what_was_not_learned_is_compared_with_what_is_predicted(frame: Any) -> None:
+    rng = np.random.default_rng(0)
+    shop = ClickRates.sample(rng, n_items=200)
+    table = {"sku": list(range(200))}
+    table |= {name: shop.items.contexts[:, i].tolist() for i, name in enumerate(FEATURES)}
+    shown, rates = shop.history(300, rng)
+    variance = rate_variance(np.round(rates * 400), 400)
+    log = [
+        frame({"sku": shown.ids[part].tolist(), "rate": rates[part], "known": variance[part]})
+        for part in (slice(200), slice(200, 300))
+    ]
+    columns = {"reward": "rate", "noise_variance": "known"}
+    catalogue, _ = Catalogue.of(frame(table), ids="sku").learn(log[0], **columns).fitted()
+    assert catalogue.checked(log[1], **columns).is_right
+    unfitted = Catalogue.of(frame(table), ids="sku")
+    assert not unfitted.checked(log[1], reward="rate").is_right
+    with pytest.raises(ValueError, match="nothing to compare"):
+        catalogue.checked(frame({"sku": [], "rate": []}), reward="rate")
+
+
+def test_days_are_told_where_rewards_are_late(frame: Any) -> None:
+    rng = np.random.default_rng(0)
+    catalogue = Catalogue.of(frame(ITEMS), ids="item")
+    slates = [catalogue.decide(frame(ITEMS), 2, rng, day=day) for day in (1, 2, 3)]
+    assert [slate.round for slate in slates] == [1, 2, 3]
+    for slate in reversed(slates):
+        catalogue = catalogue.after(slate, [0.1, 0.2])
+    assert catalogue.rounds == 3
+    assert catalogue.decide(frame(ITEMS), 2, rng).round == 4
+    with pytest.raises(ValueError, match="from 1"):
+        catalogue.decide(frame(ITEMS), 2, rng, day=0)
+
+
+@pytest.mark.parametrize(
+    ("successes", "trials", "said"),
+    [([5], 4, "cannot be"), ([-1], 4, "cannot be"), ([1], 0, "trials"), ([1, 2], [1], "trials")],
+)
+def test_impossible_rates_are_refused(successes: Any, trials: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        rate_variance(successes, trials)
 
 
 def test_constant_columns_do_no_harm(frame: Any) -> None:

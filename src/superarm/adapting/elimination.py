@@ -1,17 +1,24 @@
 r"""Priors that are dropped when their predictions fail (PE-GP-TS, for super arms).
 
-Every prior predicts every batch before it learns it. The squares of its jointly whitened residuals
-add up to a chi-squared number with N degrees of freedom after N rewards, if the prior is right; it
-is dropped once
+Every prior predicts every batch before it learns it; a batch of many arms counts as that many
+rewards, jointly, so that strongly correlated arms do not count twice. A prior is dropped in batch b
+for one of two reasons.
 
-.. math::
-    \sum_j z_j^2 > N + 2 \sqrt{N x} + 2 x \quad\text{or}\quad
-    \sum_j z_j^2 < N - 2 \sqrt{N x}, \qquad x = \log \frac{P\, \pi^2 b^2}{3\, \delta}
+1. Its predictions fail by themselves: with N rewards so far, the squares of its jointly whitened
+   residuals add up to a chi-squared number with N degrees of freedom if it is right, and
 
-in batch b (Laurent and Massart's bounds, for both sides, all of P priors and all batches at once):
-the true prior is ever dropped with probability :math:`\delta` at most. The rule counts a batch of
-many arms as that many rewards, jointly, so that strongly correlated arms do not count twice. The
-second side drops priors that are vaguer than the truth: they would promise most for ever.
+   .. math::
+       \sum_j z_j^2 \notin \big[N - 2 \sqrt{N x},\; N + 2 \sqrt{N x} + 2 x\big], \qquad
+       x = \log \frac{2 P\, \pi^2 b^2}{3\, \delta}
+
+   (Laurent and Massart's bounds, for both sides, all of P priors and all batches at once).
+2. They fail beside another's: all rewards so far are :math:`2 P / \delta` times as likely under a
+   prior that is still played. Under the true prior that ratio is a martingale of mean one, so that
+   it ever exceeds this with probability :math:`\delta / 2P` (Ville's inequality).
+
+The true prior is ever dropped with probability :math:`\delta` at most. The second reason also drops
+priors that are vaguer than the truth, which never predict worse than they say and would promise
+most for ever.
 """
 
 import math
@@ -141,10 +148,12 @@ class PriorElimination(Generic[P, S]):
                 logs[place] += found.log_density
                 beliefs[place] = belief.condition(part, earned, **known)
         count, batches = self.count + len(arms), self.batches + 1
-        chance = len(beliefs) * math.pi**2 * batches**2 / (3 * self.risk)
-        x = math.log(chance)
+        chance = 2 * len(beliefs) / self.risk
+        x = math.log(chance * math.pi**2 * batches**2 / 3)
         reach = 2 * math.sqrt(count * x)
         failed = self.failed | (squares > count + reach + 2 * x) | (squares < count - reach)
+        if not failed.all():
+            failed |= logs < logs[~failed].max() - math.log(chance)
         if failed.all():  # what was dropped before has not learned since: it stays dropped
             logs = np.where(self.failed & ~self.all_failed, -np.inf, logs)
         return changed(

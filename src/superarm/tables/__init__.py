@@ -5,5 +5,6 @@ Needs ``pip install superarm[tables]`` (narwhals) and whichever frames you use.
 
 from superarm.tables.catalogue import Catalogue
 from superarm.tables.encoding import Encoder
+from superarm.tables.rates import rate_variance
 
-__all__ = ["Catalogue", "Encoder"]
+__all__ = ["Catalogue", "Encoder", "rate_variance"]
