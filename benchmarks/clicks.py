@@ -26,7 +26,7 @@ from superarm.problems.synthetic import feasible_rows
 from superarm.rivals import BetaRates
 from superarm.theory import FixedWidth
 
-ITEMS, OFFERED, SHOWN, DAYS, WORLDS = 400, 100, 5, 150, 10
+ITEMS, OFFERED, SHOWN, DAYS, WORLDS = 400, 100, 5, 150, 6
 RATE = 0.05
 KERNEL = Matern52(0.4, 1.0)
 

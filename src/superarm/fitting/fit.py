@@ -29,6 +29,8 @@ _STEP = 1e-4
 _TELLING = 0.8
 _LITTLE = 3.0
 _CONVERGED = 0.02
+_FLAT = 1e-6  # directions of less curvature are not measured in errors
+_ROUND_SLOPE = 0.01  # in units of errors: the loss is half of its square above its least
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,10 +269,43 @@ class _Search:
             candidates = [best, starts[0]]
             losses = [self.loss(place, self.objective)[0] for place in candidates]
             start = candidates[int(np.argmin(losses))]
-            best, _, converged = self._descended(start, self.objective, most_steps)
+            share = size / FEW_ARMS
+            best, converged = self._refined(start, self.curvature(start, few) * share, most_steps)
         elif not converged:
             best, _, converged = self._descended(best, self.objective, most_steps)
         return best, converged
+
+    def _refined(self, start: Vector, curvature: Matrix, most_steps: int) -> tuple[Vector, bool]:
+        """Return the best place of all arms, near that of a few, whose curvature is known.
+
+        In units of the errors that the curvature says, where the loss is round: a third of the
+        steps are enough. Places at the bounds are no such places.
+        """
+        low, high = self.bounds()
+        values, vectors = np.linalg.eigh((curvature + curvature.T) / 2)
+        if values.min() <= _FLAT * max(values.max(), 1.0) or not _inside_of(start, low, high):
+            best, _, converged = self._descended(start, self.objective, most_steps)
+            return best, converged
+        turn = vectors / np.sqrt(values)
+
+        def loss(z: Vector) -> tuple[float, Vector]:
+            total, slopes = self.loss(start + turn @ z, self.objective)
+            return total, slopes @ turn
+
+        done = minimize(
+            loss,
+            np.zeros(start.size),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": most_steps, "ftol": 1e-12, "gtol": _ROUND_SLOPE},
+        )
+        best = start + turn @ done.x
+        if not done.success or not _inside_of(best, low, high):
+            best, _, converged = self._descended(
+                np.clip(best, low, high), self.objective, most_steps
+            )
+            return best, converged
+        return best, True
 
     def _starts(self, restarts: int, rng: np.random.Generator) -> list[Vector]:
         """Return starting points: what is believed now in the right unit, the usual, others."""
@@ -340,13 +375,8 @@ class _Search:
         errors = np.zeros(self.free.size)
         if best.size == 0:
             return errors, np.empty(0)
-        curvature = np.empty((best.size, best.size))
-        for place in range(best.size):
-            step = np.zeros(best.size)
-            step[place] = _STEP
-            above, below = (self.loss(best + sign * step, self.objective)[1] for sign in (1, -1))
-            curvature[place] = (above - below) / (2 * _STEP)
-        found = np.sqrt(np.maximum(_inverse((curvature + curvature.T) / 2).diagonal(), 0.0))
+        curvature = self.curvature(best, self.objective)
+        found = np.sqrt(np.maximum(_inverse(curvature).diagonal(), 0.0))
         names = np.array(self.objective.names)[self.free]
         values = self.values_of(best)[self.free]
         units = [
@@ -355,6 +385,16 @@ class _Search:
         ]
         errors[self.free] = found * np.array(units)
         return errors, found
+
+    def curvature(self, place: Vector, objective: Objective) -> Matrix:
+        """Return the second derivatives of the loss, by differences of slopes."""
+        here = self.loss(place, objective)[1]
+        found = np.empty((place.size, place.size))
+        for row in range(place.size):
+            step = np.zeros(place.size)
+            step[row] = _STEP
+            found[row] = (self.loss(place + step, objective)[1] - here) / _STEP
+        return (found + found.T) / 2
 
     def problems(self, best: Vector, errors: Vector) -> list[str]:
         """Say what the data do not tell."""
@@ -370,6 +410,11 @@ class _Search:
             elif isinstance(prior, LogNormal) and errors[place] > _TELLING * prior.width:
                 said.append(f"the data say little about {name}: it is as its hyperprior has it")
         return said
+
+
+def _inside_of(place: Vector, low: Vector, high: Vector) -> bool:
+    """Say whether a place is well within bounds."""
+    return bool(((place > low + 1) & (place < high - 1)).all())
 
 
 def redundant(kernel: Kernel) -> tuple[str, ...]:
