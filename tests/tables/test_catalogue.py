@@ -257,3 +257,47 @@ def test_a_shop_without_naming_a_number(frame: Any) -> None:
         )
     )
     assert regret(fitted) < 0.25 * regret(guess)
+
+
+@pytest.mark.slow
+def test_the_tutorials_shop_is_nearly_as_good_as_the_best_prior() -> None:
+    """Within 1.5 times of a prior fitted to ten times as much, over two shops."""
+    require_module("pandas", "tables")
+    pandas: Any = importlib.import_module("pandas")
+    columns = {"reward": "rate", "noise_variance": "known"}
+    totals = np.zeros(2)
+    for seed in (0, 1):
+        rng = np.random.default_rng(seed)
+        shop = ClickRates.sample(rng)
+        items = pandas.DataFrame(shop.items.contexts, columns=FEATURES).assign(sku=range(2_000))
+        logs = []
+        for rows in (600, 6_000):
+            shown, rates = shop.history(rows, rng)
+            known = rate_variance(np.round(rates * 400), 400)
+            logs.append(pandas.DataFrame({"sku": shown.ids, "rate": rates, "known": known}))
+        empty = Catalogue.of(items, ids="sku")
+        mine, _ = empty.learn(logs[0], **columns).fitted()
+        _, large = empty.learn(logs[1], **columns).fitted()
+        found: dict[str, float] = dict(large.values)
+        kernel = large.belief.prior.covariance.kernel
+        fresh = FiniteGP.from_kernel(empty.arms, kernel, 1.0, found["mean"])
+        scaled = logs[0].assign(known=logs[0].known * found["noise_variance"])
+        best = empty.with_agent(Agent(fresh, JointThompson(), TopK())).learn(scaled, **columns)
+        for place, catalogue in enumerate((mine, best)):
+            totals[place] += _lost(shop, catalogue)
+    assert totals[0] < 1.5 * totals[1]
+
+
+def _lost(shop: ClickRates, catalogue: Catalogue) -> float:
+    rng = np.random.default_rng(77)
+    waiting: list[Any] = []
+    total, best = 0.0, np.sort(shop.rates)[-10:].sum()
+    for day in range(1, 61):
+        slate = catalogue.decide(catalogue.ids, 10, rng, day=day)
+        total += float(best - shop.rates[slate.rows].sum())
+        waiting.append((slate, shop.shown(slate.rows, rng)))
+        if len(waiting) > 3:
+            earlier, rates = waiting.pop(0)
+            known = rate_variance(np.round(rates * 400), 400)
+            catalogue = catalogue.after(earlier, rates, noise_variance=known)
+    return total
