@@ -84,7 +84,7 @@ class Run:
     spread: float = 0.0
 
 
-def season(  # noqa: C901, PLR0913, PLR0915, PLR0917 - a world, a villain, a season
+def season(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - a world, a villain, a season
     town: Town,
     seed: int,
     trips: int,
@@ -179,6 +179,8 @@ def season(  # noqa: C901, PLR0913, PLR0915, PLR0917 - a world, a villain, a sea
         if suspects:
             run.aside |= suspects
             again()
+        if (told := trust.contradiction()) is not None:
+            run.alarms.append(told)
         if (drift := trust.drift()) is not None:
             run.alarms.append(drift)
     run.learned = sum(one[0] != str(KEYS - 1) for one in stored + pending)

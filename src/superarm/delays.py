@@ -6,7 +6,7 @@ synchronous with `batch` workers that wait for each other, asynchronous with a `
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from numpy.typing import ArrayLike
 
@@ -73,6 +73,9 @@ class DelayedAgent(Wrapping[S], Generic[P, S]):
             for name, value in given.items()
             if value is not None
         }
+        believed: Any = getattr(self.agent, "belief", None)
+        if believed is not None and after > 0:  # what cannot be learned is said now, not when due
+            believed.condition(available.arms.take(chosen), earned, **known)
         waiting = (*self.waiting, (available.t + after, available, chosen, earned, known))
         if available.t % self.batch:
             return replace(self, waiting=waiting)

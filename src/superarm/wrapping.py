@@ -1,5 +1,6 @@
 """What agents that wrap another one share: they decide as it does, and differ in how they learn."""
 
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -8,6 +9,17 @@ from superarm.arms import Round, SuperArm
 from superarm.arrays import Vector
 
 S = TypeVar("S")
+
+
+def with_belief(agent: Any, belief: Any) -> Any:  # noqa: ANN401 - anything that plays
+    """Return an agent, or what wraps one, with another belief."""
+    parts = {part.name for part in fields(agent)} if is_dataclass(agent) else set()
+    if "belief" in parts:
+        return replace(agent, belief=belief)
+    if isinstance(agent, Wrapping):
+        return replace(agent, agent=with_belief(agent.agent, belief))  # type: ignore[type-var]
+    msg = f"the belief of a {type(agent).__name__} cannot be replaced"
+    raise TypeError(msg)
 
 
 class Wrapping(Generic[S]):

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from strategies import histories, kernels, random_arms, rngs
 from superarm import Agent, Arms, DelayedAgent, load, play, save
-from superarm.adapting import PriorElimination, Refitting, Watched
+from superarm.adapting import Forgetting, PriorElimination, Refitting, Watched
 from superarm.arms import Round
 from superarm.beliefs import DenseGP, ExactGP, FiniteGP, HyperpriorBelief, StreamingGP, surprise_of
 from superarm.fitting import log_evidence
@@ -329,3 +329,30 @@ def test_history_is_learned_as_rounds_are_and_may_repeat() -> None:
     assert_allclose(known.belief.mean, agent.belief.condition(ARMS.take(rows), rewards).mean)
     with pytest.raises(ValueError, match="rewards"):
         agent.learn_history(ARMS.take(rows), [1.0])
+
+
+def test_wrappers_may_stand_in_any_order_or_are_refused_at_once() -> None:
+    agent = Agent(FiniteGP.from_kernel(ARMS, Matern52(0.4), NOISE), JointThompson(), TopK())
+    orders: list[Any] = [
+        Forgetting(Watched(agent), 0.9),  # type: ignore[arg-type]
+        Refitting(Watched(agent), every=3),  # type: ignore[arg-type]
+        Watched(Refitting(agent, every=3)),
+        Watched(PriorElimination(candidates(), JointThompson(), TopK())),
+    ]
+    for wrapped in orders:
+        after, _ = played(world(0, 0.4), wrapped, 7)
+        assert after.belief.posterior(ARMS).mean.shape == (N,)
+    with pytest.raises(ValueError, match="no parameter 'typo'"):
+        Refitting(agent, fixed=("typo",))
+    covariance = FiniteGP.from_covariance(np.zeros(2), np.eye(2), 1.0)
+    with pytest.raises(ValueError, match="from_kernel"):
+        Refitting(Agent(covariance, JointThompson(), TopK()))
+
+
+def test_rounds_may_be_dates_and_gaps_may_be_long() -> None:
+    agent = Agent(FiniteGP.from_kernel(ARMS, Matern52(0.4), NOISE), JointThompson(), TopK())
+    forgetting = Forgetting(agent, 0.9)
+    for t in (20_240_101, 20_250_101, 3):
+        now = Round(t, ARMS, Subsets(N, 1))
+        forgetting = forgetting.learn(now, [0], [1.0])
+    assert np.isfinite(forgetting.belief.mean).all()

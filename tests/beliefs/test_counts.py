@@ -12,9 +12,11 @@ from scipy.integrate import quad
 from scipy.special import expit
 
 from superarm import Agent, Arms, Round
+from superarm.adapting import Watched
 from superarm.beliefs import Binomial, CountGP, FiniteGP, IndependentGaussian, Poisson
 from superarm.beliefs.counts.families import Family
-from superarm.kernels import Matern52, PerArm
+from superarm.delays import DelayedAgent
+from superarm.kernels import Linear, Matern52, PerArm
 from superarm.oracles import Subsets, TopK
 from superarm.policies import (
     Greedy,
@@ -144,7 +146,7 @@ def test_large_counts_are_gaussian(family: Family) -> None:
 def test_means_and_deviations_are_those_of_rates(mean: float, std: float, binomial: bool) -> None:
     family: Family = Binomial(10) if binomial else Poisson(2.0)
     std = std if binomial else min(std, 1.5)
-    first, second = family.moments(np.array([mean]), np.array([std]))
+    first, variance = family.moments(np.array([mean]), np.array([std]))
 
     def expected(power: int) -> float:
         def integrand(z: float) -> float:
@@ -154,7 +156,7 @@ def test_means_and_deviations_are_those_of_rates(mean: float, std: float, binomi
         return float(quad(integrand, -14, 14, points=[0.0, -mean / std], limit=400)[0])
 
     assert first[0] == pytest.approx(expected(1), rel=1e-6)
-    assert second[0] == pytest.approx(expected(2), rel=1e-6)
+    assert variance[0] == pytest.approx(expected(2) - expected(1) ** 2, rel=1e-5, abs=1e-12)
 
 
 def test_draws_have_the_moments_that_are_said() -> None:
@@ -168,7 +170,7 @@ def test_draws_have_the_moments_that_are_said() -> None:
         error = 5 * posterior.std / np.sqrt(2_000)
         assert (np.abs(draws.mean(axis=0) - posterior.mean) < error).all()
         np.testing.assert_allclose(np.cov(draws.T), posterior.covariance(), rtol=0.4, atol=0.03)
-        noisy = family.noise_variance(draws.mean(axis=0), (draws**2).mean(axis=0))
+        noisy = family.noise_variance(draws.mean(axis=0), draws.var(axis=0))
         np.testing.assert_allclose(posterior.noise_std**2, noisy, rtol=0.15)
 
 
@@ -219,11 +221,13 @@ def test_policies_and_agents_play_it(tmp_path: Path) -> None:
         ([-0.5], 2, "successes"),
         ([0.3], 2, "no whole count"),
         ([0.5], 0, "trials"),
+        ([0.5], 2.5, "whole"),
+        ([0.12345678], 1_000_000, "no whole count"),
         ([np.nan], 2, "rewards"),
         ([0.5, 0.5], 2, "rewards"),
     ],
 )
-def test_what_cannot_be_counted_is_refused(rewards: list[float], trials: int, said: str) -> None:
+def test_what_cannot_be_counted_is_refused(rewards: list[float], trials: float, said: str) -> None:
     arm = Arms([0])
     belief = CountGP.from_kernel(arm, PerArm(1.0), Binomial())
     with pytest.raises(ValueError, match=said):
@@ -251,3 +255,62 @@ def test_extreme_counts_settle(kernel: Matern52, family: Family, share: float) -
     after = CountGP.from_kernel(arms, kernel, family, 0.1).condition(arms, np.full(40, share))
     assert np.isfinite(after.posterior(arms).mean).all()
     assert after.posterior(arms).mean.mean() == pytest.approx(share, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("variance", "rate", "count"), [(1.0, 0.5, 300.0), (4.0, 1.0, 1000.0), (1.0, 5.0, 0.0)]
+)
+def test_counts_far_from_the_prior_rate_are_learned(
+    variance: float, rate: float, count: float
+) -> None:
+    arm = Arms([0])
+    belief = CountGP.from_kernel(arm, PerArm(variance), Poisson(), rate).condition(arm, [count])
+    middle, spread = by_quadrature(Poisson(), float(np.log(rate)), variance, count, 1.0)
+    assert belief.latent.posterior(arm).mean[0] == pytest.approx(middle, abs=1e-4 * spread)
+
+
+@pytest.mark.parametrize("trials", [1e6, 1e9])
+def test_huge_trials_are_nearly_certain(trials: float) -> None:
+    arm = Arms([0])
+    belief = CountGP.from_kernel(arm, PerArm(1.0), Binomial()).condition(arm, [0.3], trials=trials)
+    posterior = belief.posterior(arm)
+    assert posterior.mean[0] == pytest.approx(0.3, rel=1e-4)
+    assert posterior.std[0] == pytest.approx(np.sqrt(0.21 / trials), rel=0.01)
+
+
+def test_arms_are_known_by_their_ids_however_large() -> None:
+    large = Arms([2**60, 2**60 + 1], [[0.0], [1.0]])
+    belief = CountGP.from_kernel(large, PerArm(1.0), Binomial(10)).condition(large, [0.0, 1.0])
+    assert len(belief.seen) == 2
+    again = belief.condition(Arms(large.ids), [0.0, 1.0])  # without contexts
+    assert len(again.seen) == 2
+    assert again.posterior(large).mean[0] < 0.2
+    assert again.posterior(large).mean[1] > 0.8
+    new = CountGP.on_contexts(Matern52(1.0), Binomial(10)).condition(large, [0.0, 1.0])
+    with pytest.raises(ValueError, match="features"):
+        new.condition(Arms([0], [[0.0, 1.0]]), [0.1])
+
+
+def test_arms_that_do_not_vary_teach_nothing() -> None:
+    arms = Arms([0, 1], [[0.0], [1.0]])
+    belief = CountGP.from_kernel(arms, Linear(1.0), Binomial(10), 0.3)
+    after = belief.condition(arms, [0.9, 0.9])
+    mean = after.posterior(arms).mean
+    assert mean[0] == pytest.approx(0.3)
+    assert mean[1] > 0.6
+
+
+def test_counts_are_not_watched_as_gaussians() -> None:
+    arms = Arms([0, 1])
+    agent = Agent(CountGP.from_kernel(arms, PerArm(1.0), Binomial()), JointThompson(), TopK())
+    with pytest.raises(TypeError, match="Gaussian"):
+        Watched(agent)
+    late: Any = DelayedAgent(agent, delay=2)
+    with pytest.raises(ValueError, match="whole count"):  # now, not when it is due
+        late.learn(Round(1, arms, Subsets(2, 1)), [0], [0.5])
+
+
+def test_wide_rates_have_wide_deviations() -> None:
+    arm = Arms([0])
+    posterior = CountGP.from_kernel(arm, PerArm(900.0), Poisson(), 1.0).posterior(arm)
+    assert posterior.std[0] >= posterior.mean[0] > 0

@@ -1,6 +1,8 @@
 """Results as frames and figures, comparisons in parallel, calibration of what was predicted."""
 
+import importlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,8 +81,19 @@ def test_results_are_frames(backend: str) -> None:
         if (name, where, t) == ("random", 1, 5)
     ]
     assert last == [results["random"].final[1]]
-    with pytest.raises(ImportError, match="not installed"):
-        results.to_frame("no_such_library")
+    with pytest.raises(ValueError, match="pandas"):
+        results.to_frame("json")
+
+
+def test_names_are_in_the_order_of_the_arms() -> None:
+    require_module("pandas", "tables")
+    pandas: Any = importlib.import_module("pandas")
+    names = pandas.Series(["A", "B", "C"], index=[2, 0, 1])
+    figure = plot_posterior(Marginals(np.array([3.0, 2.0, 1.0]), np.ones(3), np.ones(3)), names)
+    labels = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    assert labels == ["A", "B", "C"]
+    with pytest.raises(ValueError, match="no results"):
+        plot_regret({})
 
 
 def test_figures_are_returned_and_can_be_written(tmp_path: Path) -> None:
@@ -131,3 +144,5 @@ def test_right_predictions_are_called_right() -> None:
     assert np.mean(right) > 0.93
     with pytest.raises(ValueError, match="nothing to compare"):
         calibration_of(belief, arms.take([]), [])
+    with pytest.raises(ValueError, match="noise_variance"):
+        calibration_of(belief, arms, np.zeros(500), noise_variance=-1.0)

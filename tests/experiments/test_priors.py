@@ -97,6 +97,7 @@ def test_roads_are_believed_as_wrong_as_points(tmp_path: Path) -> None:
         (", forget = 0.9", Forgetting, "none"),
         (", forget = 0.9", Forgetting, "jumps"),
         (", time_lengthscale = 20.0", ExactGP, "wanders"),
+        (", time_lengthscale = 20.0", ExactGP, "none"),
         (f', adapt = "hyper", delay = 2{CANDIDATES}', DelayedAgent, "none"),
         (f', adapt = "elimination", feedback_batch = 3{CANDIDATES}', DelayedAgent, "none"),
         (', adapt = "refit", delay = 1', DelayedAgent, "none"),
@@ -136,6 +137,9 @@ def test_seven_candidates_are_one_at_a_time(tmp_path: Path) -> None:
         (", forget = 1.5", "", "less than or equal to 1"),
         (", noise_factor = 0.0", "", "greater than 0"),
         ("", 'drift = "sometimes"', "drift"),
+        (', adapt = "refit"', 'drift = "jumps"', "cannot be paired with"),
+        (', belief = "streaming"', 'drift = "wanders"', "cannot be paired with"),
+        (', kernel = "a:b", lengthscale = 1.0', "", "use kernel_options"),
         (", kernel_options = { a = 1 }", "", "kernel_options go with kernel = 'module:Name' only"),
         (', oracle = "nothing"', "", "oracle"),
     ],
@@ -235,12 +239,14 @@ def test_own_parts_lie_beside_the_study(tmp_path: Path) -> None:
         ("my_parts_b:a_number", "{}", "no class or function"),
         ("my_parts_b:NoPolicy", "{}", "no policy with indices"),
         ("my_parts_b:Bold", "{ wide = 1 }", "cannot be made with"),
+        ("my_broken_parts:Bold", "{}", "fails when it is imported"),
     ],
 )
 def test_own_parts_that_are_wrong_are_told(
     tmp_path: Path, policy: str, options: str, said: str
 ) -> None:
     (tmp_path / "my_parts_b.py").write_text(OWN, encoding="utf-8")
+    (tmp_path / "my_broken_parts.py").write_text("1 +", encoding="utf-8")
     file = tmp_path / "own.toml"
     text = POINTS.format(method=f", policy_options = {options}", world="")
     file.write_text(text.replace('policy = "ts"', f'policy = "{policy}"'), encoding="utf-8")

@@ -154,5 +154,7 @@ def test_a_kernel_of_some_features_is_that_kernel_of_them() -> None:
 def test_features_that_make_no_sense_are_refused(features: list[int]) -> None:
     with pytest.raises((ValueError, TypeError)):
         OnFeatures(Matern52(1.0), features)
+    with pytest.raises(ValueError, match="3 lengthscales for 2"):
+        OnFeatures(Matern52([1.0, 1.0, 1.0]), [0, 1])
     with pytest.raises(ValueError, match="no feature 3"):
         OnFeatures(Matern52(1.0), [3]).diagonal(Arms([0], [[1.0, 2.0, 3.0]]))

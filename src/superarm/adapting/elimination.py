@@ -106,6 +106,12 @@ class PriorElimination(Generic[P, S]):
             return (int(np.argmax(self.log_evidence)),)
         return tuple(np.flatnonzero(~self.failed).tolist())
 
+    @property
+    def belief(self) -> Candidate[P]:
+        """What is believed under the prior of greatest evidence that is still played."""
+        active = list(self.active)
+        return self.beliefs[active[int(np.argmax(self.log_evidence[active]))]]
+
     def decide(self, available: Round[S], rng: np.random.Generator) -> SuperArm:
         """Choose a super arm: `indices`, then `select`."""
         return self.select(available, self.indices(available, rng))

@@ -22,8 +22,9 @@ from superarm.agent import Agent
 from superarm.arms import Round
 from superarm.arrays import as_per_arm
 from superarm.protocols import FeasibleSet, Posterior
-from superarm.wrapping import Wrapping
+from superarm.wrapping import Wrapping, with_belief
 
+_NOTHING = 1e-12
 P = TypeVar("P", bound=Posterior)
 S = TypeVar("S", bound=FeasibleSet)
 
@@ -73,18 +74,22 @@ class Forgetting(Wrapping[S], Generic[P, S]):
     ) -> "Forgetting[P, S]":
         """Return the agent after this round; what it knew before has grown older."""
         agent, passed = self.agent, available.t - self.now
-        if passed > 0 and self.keep < 1:
+        if passed > 0 and self.keep < 1 and self.now > 0:
             belief: Any = agent.belief
-            agent = replace(agent, belief=belief.aged(self.keep**passed))
+            agent = with_belief(agent, belief.aged(self._left(passed)))
         late = max(-passed, 0)
         known: Any = noise_variance
         if late and self.keep < 1:
             played = available.checked_super_arm(super_arm)
             if known is None:
                 known = agent.belief.posterior(available.arms.take(played)).noise_std ** 2
-            known = as_per_arm("noise_variance", known, played.size) / self.keep**late
+            known = as_per_arm("noise_variance", known, played.size) / self._left(late)
         learned = agent.learn(available, super_arm, rewards, noise_variance=known)
         return replace(self, agent=learned, now=max(self.now, available.t))
+
+    def _left(self, rounds: int) -> float:
+        """Return what is left of a reward's weight; what says nothing is not forgotten further."""
+        return max(self.keep**rounds, _NOTHING)
 
     def __repr__(self) -> str:
         """Return one line."""

@@ -9,10 +9,12 @@ from superarm.adapting.watching import Health, surprise_in
 from superarm.agent import Agent
 from superarm.arms import Round
 from superarm.arrays import as_count
+from superarm.errors import NumericalError
 from superarm.fitting import fit
-from superarm.fitting.evidence import require_fittable
+from superarm.fitting.evidence import Objective, require_fittable
+from superarm.fitting.fit import require_known
 from superarm.protocols import FeasibleSet, Posterior
-from superarm.wrapping import Wrapping
+from superarm.wrapping import Wrapping, with_belief
 
 P = TypeVar("P", bound=Posterior)
 S = TypeVar("S", bound=FeasibleSet)
@@ -51,7 +53,10 @@ class Refitting(Wrapping[S], Generic[P, S]):
 
     def __post_init__(self) -> None:
         """Refuse what cannot be fitted before anything is played."""
-        require_fittable(self.agent.belief)
+        belief: Any = self.agent.belief
+        require_fittable(belief)
+        require_known(self.fixed, Objective.of(belief).names)
+        as_count("restarts", self.restarts)
         if as_count("every", self.every) < 1:
             msg = f"every must be at least 1, got {self.every}"
             raise ValueError(msg)
@@ -78,9 +83,9 @@ class Refitting(Wrapping[S], Generic[P, S]):
         belief: Any = agent.belief
         try:
             found = fit(belief, fixed=self.fixed, restarts=self.restarts)
-        except ValueError:  # too little was seen yet
-            return replace(self, agent=agent, rounds=rounds, due=due, health=health)
-        agent = replace(agent, belief=found.belief)
+        except (ValueError, NumericalError):  # too little was seen yet
+            return replace(self, agent=agent, rounds=rounds, due=due, health=Health())
+        agent = with_belief(agent, found.belief)
         return replace(
             self, agent=agent, rounds=rounds, due=due, fits=self.fits + 1, health=Health()
         )

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from superarm.arms import Round
 from superarm.arrays import as_per_arm, as_vector
-from superarm.beliefs.predicting import AT_ONCE, Surprise, surprise_of
+from superarm.beliefs.predicting import AT_ONCE, Surprise, require_gaussian, surprise_of
 from superarm.protocols import Player
 from superarm.wrapping import Wrapping
 
@@ -214,6 +214,11 @@ class Watched(Wrapping[Any], Generic[A]):
 
     agent: A
     health: Health = field(default_factory=Health)
+
+    def __post_init__(self) -> None:
+        """Refuse beliefs that cannot be compared with rewards."""
+        agent: Any = self.agent
+        require_gaussian(agent.belief)
 
     def learn(
         self,

@@ -37,6 +37,16 @@ class Predicting(Protocol):
         ...
 
 
+def require_gaussian(belief: object) -> None:
+    """Refuse beliefs whose rewards are no Gaussians: residuals of few clicks are no z."""
+    if not getattr(belief, "is_gaussian", True):
+        msg = (
+            f"a {type(belief).__name__} does not predict Gaussian rewards, so that its squared "
+            "residuals do not tell chance from error; watch and weigh Gaussian beliefs"
+        )
+        raise TypeError(msg)
+
+
 @dataclass(frozen=True, eq=False)
 class Surprise:
     """Rewards beside what was predicted.
@@ -83,6 +93,7 @@ def surprise_of(
     >>> surprise_of(belief, Arms([0]), [5.0]).z.round(9).tolist()
     [2.0]
     """
+    require_gaussian(belief)
     seen = as_vector("rewards", rewards, len(arms))
     posterior = belief.posterior(arms)
     noise = posterior.noise_std**2

@@ -9,7 +9,8 @@ from scipy.special import ndtri
 from scipy.stats import binom
 
 from superarm.arms import Arms
-from superarm.arrays import Vector, as_per_arm, as_vector, frozen
+from superarm.arrays import Vector, as_vector, frozen
+from superarm.beliefs.prior import checked_noise
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 """Of the intervals that a calibration is told by."""
@@ -86,7 +87,7 @@ def calibration_of(
     noise = (
         posterior.noise_std**2
         if noise_variance is None
-        else as_per_arm("noise_variance", noise_variance, seen.size)
+        else checked_noise(noise_variance, seen.size)
     )
     std = np.sqrt(posterior.std**2 + noise)
     return Calibration(frozen(np.array(posterior.mean)), frozen(std), seen)

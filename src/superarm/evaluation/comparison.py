@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -92,9 +93,11 @@ class Results(Mapping[str, Result]):
         """Return `columns` as a frame; cumulative regret, one row per agent, world and round.
 
         Args:
-            backend: ``"pandas"`` or ``"polars"``, or another that can be called with columns;
-                it must be installed.
+            backend: ``"pandas"`` or ``"polars"``; it must be installed.
         """
+        if backend not in ("pandas", "polars"):
+            msg = f"backend must be 'pandas' or 'polars', got {backend!r}; or use columns()"
+            raise ValueError(msg)
         try:
             library = importlib.import_module(backend)
         except ImportError as error:
@@ -233,11 +236,11 @@ class _Study:
         return found
 
 
-_forked: list[_Study] = []  # what a forked process finds; functions cannot be sent to it
+_forked: dict[int, _Study] = {}  # what forked processes find; functions cannot be sent to them
 
 
-def _play_forked(repeat: int) -> dict[str, tuple[Vector, list[float]]]:
-    return _forked[-1].played(repeat)
+def _play_forked(which: int, repeat: int) -> dict[str, tuple[Vector, list[float]]]:
+    return _forked[which].played(repeat)
 
 
 def _in_parallel(
@@ -247,13 +250,13 @@ def _in_parallel(
     if "fork" not in multiprocessing.get_all_start_methods():
         msg = "jobs needs a system that can fork; leave it at 1 here"
         raise ValueError(msg)
-    _forked.append(study)
+    _forked[id(study)] = study
     try:
         context = multiprocessing.get_context("fork")
         with ProcessPoolExecutor(min(jobs, repeats), mp_context=context) as pool:
-            yield from pool.map(_play_forked, range(repeats))
+            yield from pool.map(partial(_play_forked, id(study)), range(repeats))
     finally:
-        _forked.pop()
+        del _forked[id(study)]
 
 
 def stream(seed: int, repeat: int, purpose: str) -> np.random.Generator:

@@ -1,7 +1,7 @@
 """Regret, posteriors and calibration as pictures."""
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +44,9 @@ def plot_regret(
         title: above it.
         label: what regret is, with its unit.
     """
+    if not results:
+        msg = "there are no results to show"
+        raise ValueError(msg)
     figure = Figure(figsize=(8, 4.8), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
@@ -163,7 +166,7 @@ def draw_regret(
 
 def plot_posterior(
     posterior: Posterior,
-    names: Sequence[object] | None = None,
+    names: Iterable[object] | None = None,
     *,
     truth: ArrayLike | None = None,
     most: int = 40,
@@ -177,8 +180,9 @@ def plot_posterior(
         most: how many to show; the best and the worst, if there are more.
     """
     mean, std = np.asarray(posterior.mean), np.asarray(posterior.std)
-    if names is not None and len(names) != mean.size:
-        msg = f"{len(names)} names for {mean.size} arms"
+    named = list(range(mean.size)) if names is None else list(names)
+    if len(named) != mean.size:
+        msg = f"{len(named)} names for {mean.size} arms"
         raise ValueError(msg)
     order = np.argsort(-mean, kind="stable")
     if order.size > most:
@@ -196,7 +200,7 @@ def plot_posterior(
     if truth is not None:
         known = as_vector("truth", truth, mean.size)
         axes.plot(known[order], height, "x", color=COLOURS[1], markersize=6, label="truth")
-    labels = [str(place if names is None else names[place]) for place in order]
+    labels = [str(named[place]) for place in order]
     axes.set_yticks(height, labels, fontsize=8)
     axes.set_ylim(shown - 0.4, -0.6)
     if shown < mean.size:

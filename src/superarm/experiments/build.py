@@ -242,6 +242,9 @@ def _point_world(spec: RunSpec, given: PointSettings, arms: Arms, kernel: Kernel
         case "wanders":
             pace = {"horizon": spec.horizon, "memory": spec.memory}
             return DriftingProblem.wandering(arms, kernel, feasible, rng, **pace, **rest)
+        case _ if spec.settings.time_lengthscale is not None:  # the same truth, with the round
+            pace = {"horizon": spec.horizon, "every": spec.horizon}
+            return DriftingProblem.jumping(arms, kernel, feasible, rng, **pace, **rest)
         case _:
             return FiniteProblem.sample(arms, kernel, feasible, rng, **rest)
 

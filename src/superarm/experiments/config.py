@@ -223,6 +223,9 @@ class MethodSettings(Strict):
         if len(wanted) > 1:
             msg = f"{wanted[0]} and {wanted[1]} cannot be combined; choose one of them"
             raise ValueError(msg)
+        if self.kernel is not None and self.lengthscale is not None:
+            msg = "lengthscale is not that of a kernel of your own; use kernel_options"
+            raise ValueError(msg)
         if wanted and self.belief != "exact":
             msg = f"{wanted[0]} goes with belief = 'exact' only"
             raise ValueError(msg)
@@ -422,6 +425,18 @@ class Experiment(Strict):
             msg = f"methods.{timed[0]}.time_lengthscale goes with points only"
             raise ValueError(msg)
 
+    def _require_followable(self) -> None:
+        """Refuse methods that do not know what to do with arms that come with their round."""
+        for name, method in self.methods.items():
+            if method.adapt != "none" or method.belief not in ("exact", "independent", "empirical"):
+                what = "adapt" if method.adapt != "none" else "belief"
+                msg = (
+                    f"methods.{name}.{what} = {getattr(method, what)!r} cannot be paired with "
+                    "world.drift; allowed are the beliefs exact, independent and empirical, with "
+                    "forget or time_lengthscale, and no adapt"
+                )
+                raise ValueError(msg)
+
     def _require_plain_world(self) -> None:
         if any(place.points is None for place in self.places):
             msg = "places: roads and points have different units; declare a study of each"
@@ -434,6 +449,8 @@ class Experiment(Strict):
         if learned:
             msg = f"methods.{min(learned)}.rectify: points have nothing to rectify; leave it out"
             raise ValueError(msg)
+        if set(self.world.drift) != {"none"}:
+            self._require_followable()
         shown = {"exploration", "networks", "energy"} & set(self.figures)
         if shown:
             msg = f"figures: {min(shown)} needs roads, but a place has points"

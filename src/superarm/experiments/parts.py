@@ -42,6 +42,9 @@ def require_part(kind: str, name: str) -> Any:  # noqa: ANN401 - the user's
     except AttributeError as error:
         msg = f"{name}: {error}"
         raise ValueError(msg) from error
+    except Exception as error:  # whatever the user's module does when it is imported
+        msg = f"{name}: module {module!r} fails when it is imported: {error!r}"
+        raise ValueError(msg) from error
     if not callable(found):
         msg = f"{name} is no class or function that makes a {kind}"
         raise ValueError(msg)  # noqa: TRY004 - as all that is wrong with a name
@@ -57,7 +60,7 @@ def make_part(kind: str, name: str, options: dict[str, Any]) -> Any:  # noqa: AN
     made: Any
     try:
         made = require_part(kind, name)(**options)
-    except TypeError as error:
+    except Exception as error:  # whatever the user's part does
         msg = f"{name} cannot be made with {options or 'no options'}: {error}"
         raise ValueError(msg) from error
     method = _METHODS[kind]

@@ -9,13 +9,13 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.optimize import minimize
 
-from superarm.arrays import Mask, Matrix, Vector, as_count
+from superarm.arrays import Mask, Matrix, Vector, as_count, require_positive
 from superarm.beliefs.statistics import ArmStatistics
 from superarm.errors import NumericalError
 from superarm.fitting.evidence import MEAN, NOISE, NOISE_SCALE, B, Objective, require_fittable
 from superarm.fitting.figures import plot_lengthscales
 from superarm.fitting.hyperpriors import Hyperprior, LogNormal, Normal, feature_spread, usual
-from superarm.kernels import Kernel, Product, Sum
+from superarm.kernels import Kernel, OnFeatures, Product, Sum
 
 FEW_ARMS = 400
 """Restarts look at so many arms; the best of them goes on with all."""
@@ -177,9 +177,9 @@ class _Search:
         if hyperpriors is not None:
             self.hyperpriors = dict(self._usual)
             if hyperpriors != "usual":
-                _require_known(hyperpriors, names)
+                require_known(hyperpriors, names)
                 self.hyperpriors |= hyperpriors
-        _require_known(fixed, names)
+        require_known(fixed, names)
         values = (
             dict(fixed) if isinstance(fixed, Mapping) else {name: known[name] for name in fixed}
         )
@@ -419,6 +419,8 @@ def _inside_of(place: Vector, low: Vector, high: Vector) -> bool:
 
 def redundant(kernel: Kernel) -> tuple[str, ...]:
     """Return the variances that multiply the same part of a kernel as another one does."""
+    if isinstance(kernel, OnFeatures):  # variances keep their names there
+        return redundant(kernel.kernel)
     if isinstance(kernel, Product):
         return kernel.scale_parameters()[1:] + tuple(
             name for name in _inside(kernel) if name not in kernel.scale_parameters()
@@ -433,11 +435,16 @@ def _inside(kernel: Product | Sum) -> tuple[str, ...]:
     return left + tuple(f"right.{name}" for name in redundant(kernel.right))
 
 
-def _require_known(given: Collection[str], names: tuple[str, ...]) -> None:
+def require_known(given: Collection[str], names: tuple[str, ...]) -> None:
+    """Refuse names that no parameter has, and values that none can have."""
     unknown = [name for name in given if name not in names]
     if unknown:
         msg = f"there is no parameter {unknown[0]!r}; there are {', '.join(names)}"
         raise ValueError(msg)
+    if isinstance(given, Mapping):
+        for name, value in given.items():
+            if name != MEAN and isinstance(value, (int, float)):
+                require_positive(name, value)
 
 
 def _require_enough(objective: Objective) -> None:

@@ -38,6 +38,7 @@ class OnFeatures(Kernel):
         if not rows.size or np.unique(rows).size != rows.size or (rows < 0).any():
             msg = f"name one feature at least, from 0, and none twice, got {rows.tolist()}"
             raise ValueError(msg)
+        kernel.diagonal(Arms([0], np.zeros((1, rows.size))))  # says if it is of more features
         object.__setattr__(self, "kernel", kernel)
         object.__setattr__(self, "features", tuple(rows.tolist()))
 

@@ -13,7 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from superarm.arms import Arms, Round, SuperArm
-from superarm.arrays import Matrix, Rows, Vector, as_per_arm, require_generator, require_positive
+from superarm.arrays import (
+    Matrix,
+    Rows,
+    Vector,
+    as_count,
+    as_per_arm,
+    require_generator,
+    require_positive,
+)
 from superarm.beliefs.universe import Universe
 from superarm.errors import InfeasibleError
 from superarm.kernels import Kernel, draw_function
@@ -135,7 +143,8 @@ class DriftingProblem(Generic[S]):
     """A finite universe whose expected rewards change from round to round.
 
     The number of the round is the last feature of every arm on offer, so that a kernel may look at
-    it (`superarm.kernels.OnFeatures`); beliefs about a finite universe look at ids and ignore it.
+    it (`superarm.kernels.OnFeatures`). Beliefs about a finite universe know arms by their ids: make
+    them without contexts (`FiniteGP.from_covariance`), and they ignore it.
 
     Attributes:
         arms: the universe, without the round.
@@ -207,6 +216,9 @@ class DriftingProblem(Generic[S]):
 
     def expected_rewards(self, arms: Arms) -> Vector:
         """Return the truth of the round that the arms were offered in, for the evaluator."""
+        if arms.n_features != self.arms.n_features + 1:
+            msg = "these arms do not tell their round; take those that a round offers"
+            raise ValueError(msg)
         rounds = np.minimum(arms.contexts[:, -1].astype(np.intp), self.truths.shape[0]) - 1
         truth: Vector = self.truths[rounds, self._universe.positions(arms)]
         return truth
@@ -220,6 +232,9 @@ def _require_drift(
     rng: np.random.Generator, horizon: int, noise_variance: float, **pace: float
 ) -> None:
     require_generator("rng", rng)
+    as_count("horizon", horizon)
+    if "every" in pace:
+        as_count("every", pace["every"])  # type: ignore[arg-type]  # that is what is asked
     for name, value in {"horizon": horizon, "noise_variance": noise_variance, **pace}.items():
         require_positive(name, value)
 

@@ -23,6 +23,7 @@ from superarm.oracles import Subsets, TopK
 from superarm.policies import JointThompson
 from superarm.saving import load_value, save_value
 from superarm.tables.encoding import Encoder, require_columns, require_complete
+from superarm.wrapping import with_belief
 
 _INTERVAL = 1.645  # of a normal: 90 per cent lie within
 _SHOWN = 5
@@ -100,6 +101,7 @@ class Catalogue:
         *,
         reward: str,
         noise_variance: str | None = None,
+        trials: str | None = None,
     ) -> "Catalogue":
         """Return the catalogue that knows a log of rewards; items may repeat.
 
@@ -108,11 +110,12 @@ class Catalogue:
             reward: the column of rewards.
             noise_variance: the column of their noise variances, where these are known: a rate of
                 many visitors is more certain than one of few.
+            trials: the column of what they are shares of, for agents that believe counts.
         """
-        rows, rewards, known = self._read(log, reward, noise_variance)
+        rows, rewards, known = self._read(log, reward, noise_variance=noise_variance, trials=trials)
         if rows.size == 0:
             return self
-        agent = _with_belief(
+        agent = with_belief(
             self.agent, self.agent.belief.condition(self.arms.take(rows), rewards, **known)
         )
         return replace(self, agent=agent, seen=self._counted(rows))
@@ -121,18 +124,17 @@ class Catalogue:
         self,
         log: Any,  # noqa: ANN401 - a native frame
         reward: str,
-        noise_variance: str | None,
+        **options: str | None,
     ) -> tuple[Rows, Vector, dict[str, Vector]]:
-        """Return the items, rewards and known noise variances of a log."""
+        """Return the items and rewards of a log, and what is known of each."""
         table = _opened(log)
-        columns = [self.id_column, reward, *([noise_variance] if noise_variance else [])]
+        given = {name: column for name, column in options.items() if column is not None}
+        columns = [self.id_column, reward, *given.values()]
         require_columns(table, columns)
         if len(table) == 0:
             return np.empty(0, dtype=np.intp), np.empty(0), {}
         require_complete(table, columns)
-        known = (
-            {} if noise_variance is None else {"noise_variance": _numbers(table, noise_variance)}
-        )
+        known = {name: _numbers(table, column) for name, column in given.items()}
         return self.rows(table[self.id_column].to_list()), _numbers(table, reward), known
 
     def fitted(self, **options: Any) -> "tuple[Catalogue, Fit[Any]]":  # noqa: ANN401
@@ -142,7 +144,7 @@ class Catalogue:
             options: of `superarm.fitting.fit`.
         """
         found = fit(self.agent.belief, **options)
-        return replace(self, agent=_with_belief(self.agent, found.belief)), found
+        return replace(self, agent=with_belief(self.agent, found.belief)), found
 
     def checked(
         self,
@@ -158,7 +160,7 @@ class Catalogue:
             reward: the column of rewards.
             noise_variance: the column of their noise variances, where these are known.
         """
-        rows, rewards, known = self._read(log, reward, noise_variance)
+        rows, rewards, known = self._read(log, reward, noise_variance=noise_variance)
         return calibration_of(self.agent.belief, self.arms.take(rows), rewards, **known)
 
     def decide(
@@ -202,6 +204,7 @@ class Catalogue:
         rewards: ArrayLike,
         *,
         noise_variance: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
     ) -> "Catalogue":
         """Return the catalogue that knows what a slate has earned, one reward per item of it.
 
@@ -209,7 +212,8 @@ class Catalogue:
         """
         size = slate.rows.size
         available = Round(slate.round, self.arms.take(slate.rows), Subsets(size, size))
-        known = {} if noise_variance is None else {"noise_variance": noise_variance}
+        given = {"noise_variance": noise_variance, "trials": trials}
+        known = {name: value for name, value in given.items() if value is not None}
         agent = self.agent.learn(available, np.arange(size), rewards, **known)
         seen = self._counted(slate.rows)
         return replace(self, agent=agent, seen=seen, rounds=max(self.rounds, slate.round))
@@ -338,13 +342,3 @@ def _require_distinct(names: Sequence[Hashable], column: str) -> None:
             msg = f"{column} {name!r} occurs again in row {row}; every item has one row"
             raise ValueError(msg)
         seen.add(name)
-
-
-def _with_belief(agent: Any, belief: Any) -> Any:  # noqa: ANN401 - anything that plays
-    """Return an agent, or what wraps one, with another belief."""
-    if isinstance(agent, Agent):
-        return replace(agent, belief=belief)
-    if hasattr(agent, "agent"):
-        return replace(agent, agent=_with_belief(agent.agent, belief))
-    msg = f"the belief of a {type(agent).__name__} cannot be replaced"
-    raise TypeError(msg)

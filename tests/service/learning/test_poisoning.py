@@ -56,6 +56,7 @@ def test_one_bad_key_changes_nothing_for_others(town: Town, attack: str) -> None
     clean = season(town, 0, 500, None, 0.3)
     spoilt = season(town, 0, 500, ATTACKS[attack], 0.3)
     assert set(clean.aside) == set()
+    assert clean.alarms == []
     assert set(spoilt.aside) == {"9"}
     found = harm(town, clean, spoilt, 0)
     assert max(abs(share) for share in found.values()) < MOST_HARM, found
@@ -125,6 +126,7 @@ def test_winter_sets_nobody_aside_but_is_told(town: Town, seed: int) -> None:
     run = season(town, seed, 700, None, 0.1, winter=350)
     assert run.aside == {}
     assert any("most keys report more energy" in alarm for alarm in run.alarms)
+    assert any("times as much as predicted" in alarm for alarm in run.alarms)
     assert run.spread > 1.2 * TRIP_EFFECT  # wider than before
     assert run.learned >= 0.98 * run.honest
 

@@ -121,6 +121,23 @@ def test_chance_sets_nobody_aside(seed: int) -> None:
         assert trust.suspects(gains) == {}
 
 
+@pytest.mark.parametrize(("times", "said"), [(1.0, None), (2.5, "2.5"), (0.3, "0.3")])
+def test_trips_of_all_keys_that_contradict_the_model_are_told(
+    times: float, said: str | None
+) -> None:
+    rng = np.random.default_rng(0)
+    trust = Trust()
+    for _ in range(40):
+        z = times * rng.standard_normal(12)
+        batch = [Comparison(str(n % 6), float(v), 15.0 * v, 1.0, 100.0) for n, v in enumerate(z)]
+        trust = trust.after(batch)
+    told = trust.contradiction()
+    assert (told is None) == (said is None)
+    if told is not None:
+        assert "times as much as predicted" in told
+    assert trust.without(["0"]).contradiction() is None  # the past is read again
+
+
 @given(finite(1.5, 4.0), st.sampled_from([-1.0, 1.0]))
 def test_a_key_that_goes_on_to_surprise_is_found_soon(size: float, way: float) -> None:
     track, trips = Track(), 0

@@ -13,13 +13,13 @@ and maps its indices.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from superarm.arms import Arms
-from superarm.arrays import Matrix, Vector, frozen
+from superarm.arrays import Matrix, Rows, Vector, as_per_arm, frozen
 from superarm.beliefs.contextual import ExactGP
 from superarm.beliefs.counts.families import Family
 from superarm.beliefs.counts.propagation import Counted, Sites, propagated
@@ -63,6 +63,8 @@ class CountGP:
     trials: Vector
     sites: Sites
 
+    is_gaussian: ClassVar[bool] = False
+
     @classmethod
     def from_kernel(
         cls, arms: Arms, kernel: Kernel, family: Family, rate: ArrayLike = 0.5
@@ -75,13 +77,13 @@ class CountGP:
             family: how counts come about.
             rate: the prior median rate; one number, or one per arm.
         """
-        mean = np.broadcast_to(family.latent(rate), (len(arms),))
+        mean = family.latent(as_per_arm("rate", rate, len(arms)))
         return cls._fresh(family, FiniteGP.from_kernel(arms, kernel, 1.0, mean))
 
     @classmethod
     def on_contexts(cls, kernel: Kernel, family: Family, rate: float = 0.5) -> "CountGP":
         """Believe a kernel on contexts, which may be new in every round."""
-        mean = float(family.latent(rate))
+        mean = float(family.latent(as_per_arm("rate", rate, 1))[0])
         return cls._fresh(family, ExactGP.from_kernel(kernel, 1.0, mean))
 
     @classmethod
@@ -104,25 +106,36 @@ class CountGP:
             trials: of these rewards, one number or one each, where they are not the family's own.
         """
         counts, given = self.family.counted(rewards, trials, len(arms))
-        self.prior.posterior(arms)  # says if an arm is unknown
         if len(arms) == 0:
             return self
+        self.prior.posterior(arms)  # says if an arm is unknown
+        if isinstance(self.prior, FiniteGP):  # an arm is its id, with or without its context
+            universe = self.prior.prior.universe
+            arms = universe.arms.take(universe.positions(arms))
         seen, places = _distinct(self.seen, arms)
         size = len(seen)
         counts = _padded(self.counts, size) + np.bincount(places, counts, size)
         given = _padded(self.trials, size) + np.bincount(places, given, size)
         before: JointPosterior = self.prior.posterior(seen)
-        start = Sites(_padded(self.sites.tau, size), _padded(self.sites.nu, size))
-        summed = Counted(self.family, counts, given)
-        sites = propagated(np.array(before.mean), before.covariance(), summed, start)
-        latent = self.prior.condition(seen, sites.nu / sites.tau, noise_variance=1 / sites.tau)
+        rows = np.flatnonzero(np.asarray(before.std) > 0)  # of the others all is known
+        tau, nu = _padded(self.sites.tau, size), _padded(self.sites.nu, size)
+        sites = propagated(
+            before.mean[rows],
+            before.covariance()[np.ix_(rows, rows)],
+            Counted(self.family, counts[rows], given[rows]),
+            Sites(tau[rows], nu[rows]),
+        )
+        tau[rows], nu[rows] = sites.tau, sites.nu
+        latent = self.prior.condition(
+            seen.take(rows), sites.nu / sites.tau, noise_variance=1 / sites.tau
+        )
         return changed(
             self,
             latent=latent,
             seen=seen,
             counts=frozen(counts),
             trials=frozen(given),
-            sites=Sites(frozen(sites.tau), frozen(sites.nu)),
+            sites=Sites(frozen(tau), frozen(nu)),
         )
 
     def __repr__(self) -> str:
@@ -157,9 +170,7 @@ class CountPosterior:
     @property
     def std(self) -> Vector:
         """Standard deviations of the rates, shape (n,)."""
-        first, second = self._moments
-        spread: Vector = np.sqrt(np.maximum(second - first**2, 0.0))
-        return spread
+        return np.sqrt(self._moments[1])
 
     @property
     def noise_std(self) -> Vector:
@@ -184,12 +195,16 @@ def _padded(values: Vector, size: int) -> Vector:
     return np.concatenate([values, np.zeros(size - values.size)])
 
 
-def _distinct(known: Arms, new: Arms) -> tuple[Arms, np.ndarray[tuple[int], np.dtype[np.intp]]]:
+def _distinct(known: Arms, new: Arms) -> tuple[Arms, Rows]:
     """Return the known arms and those that are new, and where each of the new ones stands."""
     if len(known) == 0:
         known = new.take([])
+    if known.n_features != new.n_features:
+        msg = f"arms have {new.n_features} features now, and had {known.n_features} before"
+        raise ValueError(msg)
     everything = known.joined(new)
-    keys = np.column_stack([everything.ids.astype(np.float64), everything.contexts])
+    _, codes = np.unique(everything.ids, return_inverse=True)  # ids may be beyond exact floats
+    keys = np.column_stack([codes.reshape(-1).astype(np.float64), everything.contexts])
     _, first, where = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first)  # in the order of first sight
     rank = np.empty_like(order)

@@ -17,7 +17,7 @@ from numpy.polynomial.hermite_e import hermevander
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
-from superarm.arrays import Matrix, Vector, as_per_arm, as_vector, require_positive
+from superarm.arrays import Matrix, Vector, as_count, as_per_arm, as_vector, require_positive
 
 _REACH, _NODES = 9.0, 121
 _Z = np.linspace(-_REACH, _REACH, _NODES)
@@ -25,8 +25,9 @@ _WEIGHTS = np.exp(-0.5 * _Z**2) / np.exp(-0.5 * _Z**2).sum()
 """A trapezoidal rule for a standard normal: its error falls exponentially with the nodes."""
 
 _TERMS = 40
-_WHOLE = 1e-6
+_WHOLE, _MOST_ODD = 1e-6, 0.01
 _LARGEST = 700.0  # beyond, an exponential overflows
+_MOST_RATE = 1e150  # beyond, its square does
 
 
 class Family(ABC):
@@ -42,8 +43,16 @@ class Family(ABC):
         """Return g(f), the expected reward of a latent value."""
 
     @abstractmethod
+    def rates(self, latent: Matrix) -> Matrix:
+        """Return g(f) of several values per arm."""
+
+    @abstractmethod
     def latent(self, rate: ArrayLike) -> Vector:
         """Return the latent value of a rate."""
+
+    @abstractmethod
+    def likeliest(self, counts: Vector, trials: Vector) -> Vector:
+        """Return the latent value that makes counts likeliest; infinite where there is none."""
 
     @abstractmethod
     def log_likelihood(self, latent: Matrix, counts: Vector, trials: Vector) -> Matrix:
@@ -58,17 +67,18 @@ class Family(ABC):
         """Return minus its second derivative, which does not depend on the counts."""
 
     @abstractmethod
-    def noise_variance(self, mean: Vector, second: Vector) -> Vector:
-        """Return E[Var(reward | f)] of a usual reward, given E[g] and E[g^2]."""
+    def noise_variance(self, mean: Vector, variance: Vector) -> Vector:
+        """Return E[Var(reward | f)] of a usual reward, given mean and variance of g."""
 
     @abstractmethod
     def require_possible(self, rewards: Vector, counts: Vector, trials: Vector) -> None:
         """Refuse counts that cannot be."""
 
     def moments(self, mean: Vector, std: Vector) -> tuple[Vector, Vector]:
-        """Return E[g] and E[g^2] where f is normal, by quadrature."""
-        rates = self.rate(mean[:, None] + std[:, None] * _Z)
-        return rates @ _WEIGHTS, rates**2 @ _WEIGHTS
+        """Return mean and variance of g where f is normal, by quadrature."""
+        rates = self.rates(mean[:, None] + std[:, None] * _Z)
+        first = rates @ _WEIGHTS
+        return first, (rates - first[:, None]) ** 2 @ _WEIGHTS
 
     def covariance(self, mean: Vector, std: Vector, latent: Matrix) -> Matrix:
         r"""Return the covariance of rates where f is jointly normal.
@@ -82,7 +92,7 @@ class Family(ABC):
         scaled = hermevander(_Z, _TERMS) / np.sqrt(
             np.array([math.factorial(m) for m in range(_TERMS + 1)], dtype=np.float64)
         )
-        rates = self.rate(mean[:, None] + std[:, None] * _Z)
+        rates = self.rates(mean[:, None] + std[:, None] * _Z)
         terms = (rates * _WEIGHTS) @ scaled
         unit = np.where(std > 0, std, 1.0)
         rho = np.clip(latent / unit / unit[:, None], -1.0, 1.0)
@@ -90,8 +100,7 @@ class Family(ABC):
         for m in range(1, _TERMS + 1):
             power *= rho
             result += power * np.outer(terms[:, m], terms[:, m])
-        first, second = self.moments(mean, std)
-        np.fill_diagonal(result, np.maximum(second - first**2, 0.0))
+        np.fill_diagonal(result, self.moments(mean, std)[1])
         return result
 
     def counted(
@@ -103,7 +112,7 @@ class Family(ABC):
         require_positive("trials", given)
         counts = np.asarray(checked * given)
         whole = np.round(counts)
-        odd = np.abs(counts - whole) > _WHOLE * np.maximum(given, 1.0)
+        odd = np.abs(counts - whole) > np.minimum(_WHOLE * np.maximum(given, 1.0), _MOST_ODD)
         if odd.any():
             place = int(np.flatnonzero(odd)[0])
             msg = (
@@ -128,7 +137,7 @@ class Binomial(Family):
 
     def __post_init__(self) -> None:
         """Refuse what is no number of trials."""
-        require_positive("trials", self.trials)
+        require_positive("trials", as_count("trials", self.trials))
 
     @property
     def usual(self) -> float:
@@ -139,6 +148,10 @@ class Binomial(Family):
         """Return the probability of success."""
         return np.asarray(expit(latent))
 
+    def rates(self, latent: Matrix) -> Matrix:
+        """Return the probabilities of success."""
+        return np.asarray(expit(latent))
+
     def latent(self, rate: ArrayLike) -> Vector:
         """Return the log-odds of a probability."""
         found = np.asarray(rate, dtype=np.float64)
@@ -146,6 +159,10 @@ class Binomial(Family):
             msg = f"rates of a binomial lie between 0 and 1, got {found.tolist()}"
             raise ValueError(msg)
         return np.asarray(logit(found))
+
+    def likeliest(self, counts: Vector, trials: Vector) -> Vector:
+        """Return the log-odds of the share."""
+        return np.asarray(logit(counts / trials))
 
     def log_likelihood(self, latent: Matrix, counts: Vector, trials: Vector) -> Matrix:
         """Return s f - n log(1 + e^f)."""
@@ -161,12 +178,15 @@ class Binomial(Family):
         rate = self.rate(latent)
         return trials * rate * (1 - rate)
 
-    def noise_variance(self, mean: Vector, second: Vector) -> Vector:
+    def noise_variance(self, mean: Vector, variance: Vector) -> Vector:
         """Return E[g (1 - g)] / n."""
-        return np.maximum(mean - second, 0.0) / self.trials
+        return np.maximum(mean * (1 - mean) - variance, 0.0) / self.trials
 
     def require_possible(self, rewards: Vector, counts: Vector, trials: Vector) -> None:
-        """Refuse more successes than trials, or fewer than none."""
+        """Refuse more successes than trials, fewer than none, and parts of trials."""
+        if (trials != np.round(trials)).any():
+            msg = f"trials are whole numbers, got {float(trials[trials != np.round(trials)][0]):g}"
+            raise ValueError(msg)
         bad = (counts < 0) | (counts > trials)
         if bad.any():
             place = int(np.flatnonzero(bad)[0])
@@ -200,10 +220,19 @@ class Poisson(Family):
         """Return e^f."""
         return np.asarray(np.exp(np.minimum(latent, _LARGEST)))
 
+    def rates(self, latent: Matrix) -> Matrix:
+        """Return e^f."""
+        return np.asarray(np.exp(np.minimum(latent, _LARGEST)))
+
     def latent(self, rate: ArrayLike) -> Vector:
         """Return the logarithm of a rate."""
         require_positive("rate", rate)
         return np.asarray(np.log(np.asarray(rate, dtype=np.float64)))
+
+    def likeliest(self, counts: Vector, trials: Vector) -> Vector:
+        """Return the logarithm of the rate."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(counts / trials))
 
     def log_likelihood(self, latent: Matrix, counts: Vector, trials: Vector) -> Matrix:
         """Return s f - n e^f."""
@@ -219,9 +248,9 @@ class Poisson(Family):
         """Return n e^f."""
         return trials * self.rate(latent)
 
-    def noise_variance(self, mean: Vector, second: Vector) -> Vector:
+    def noise_variance(self, mean: Vector, variance: Vector) -> Vector:
         """Return E[g] / n."""
-        del second
+        del variance
         return mean / self.exposure
 
     def require_possible(self, rewards: Vector, counts: Vector, trials: Vector) -> None:
@@ -233,8 +262,9 @@ class Poisson(Family):
 
     def moments(self, mean: Vector, std: Vector) -> tuple[Vector, Vector]:
         """Return the moments of a log-normal."""
-        first = self.rate(mean + std**2 / 2)
-        return first, self.rate(2 * mean + 2 * std**2)
+        first = np.minimum(self.rate(mean + std**2 / 2), _MOST_RATE)
+        with np.errstate(over="ignore"):  # beyond all numbers is far enough
+            return first, np.minimum(first**2 * np.expm1(std**2), _MOST_RATE**2)
 
     def covariance(self, mean: Vector, std: Vector, latent: Matrix) -> Matrix:
         """Return the covariance of log-normals."""

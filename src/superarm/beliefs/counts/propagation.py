@@ -21,7 +21,7 @@ TOLERANCE = 1e-7
 
 MOST_SWEEPS = 200
 
-_REACH, _DEAD, _HALVINGS = 9.0, 40.0, 12
+_REACH, _DEAD, _HALVINGS = 9.0, 40.0, 40
 _LEAST_SHARE = 0.1
 _UNIT = np.linspace(0.0, 1.0, 241)
 _NEWTON_STEPS = 100
@@ -101,8 +101,8 @@ def propagated(mean: Vector, covariance: Matrix, seen: Counted, start: Sites) ->
         new_nu = wanted / spread - cavity_nu
         tau, nu = tau + step * (new_tau - tau), nu + step * (new_nu - nu)
     msg = (
-        f"the posterior of counts did not settle: {off:.1e} deviations off after {MOST_SWEEPS} "
-        "sweeps; the prior variance may be far too large for these counts"
+        f"the posterior of counts did not settle: marginals are {off:.1e} deviations off; give a "
+        "smaller prior variance, a prior rate nearer to these counts, or fewer arms at once"
     )
     raise NumericalError(msg)
 
@@ -153,9 +153,12 @@ def tilted(mean: Vector, variance: Vector, seen: Counted) -> tuple[Vector, Vecto
 
 def _modes(mean: Vector, variance: Vector, seen: Counted) -> Vector:
     """Return where the density is largest: Newton's steps, kept within a bracket."""
-    # the slope of the likelihood falls, so that the mode lies between these two
+    # the slope of the likelihood falls, so that the mode lies between these two, and also between
+    # the mean and where the likelihood is largest
     far = mean + variance * seen.slope(mean)
     low, high = np.minimum(mean, far), np.maximum(mean, far)
+    top = seen.family.likeliest(seen.counts, seen.trials)
+    low, high = np.maximum(low, np.minimum(mean, top)), np.minimum(high, np.maximum(mean, top))
     place = np.clip(mean, low, high)
     for _ in range(_NEWTON_STEPS):
         slope = seen.slope(place) - (place - mean) / variance

@@ -171,6 +171,7 @@ class ServiceState:
     def _swap(self, current: Current) -> None:
         self.posteriors.swap(current)
         self.alarms.say("drift", current.drift)
+        self.alarms.say("contradiction", current.contradiction)
         if not self.ready:
             self._router.now(self._warm_up)
             # what is there now stays: looking through all of it again takes tenths of a second

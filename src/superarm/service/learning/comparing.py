@@ -62,10 +62,12 @@ def compared(
     off = np.array([one.off_wh.sum() for one in seen])
     noise = np.array([one.spans.noise_variance.sum() for one in seen])
     magnitude = np.array([one.spans.total_magnitude_wh for one in seen])
-    variance = joint.diagonal() + noise
+    roads = joint.diagonal().copy()
+    variance = roads + noise
     joint.flat[:: len(seen) + 1] += (
         noise + (np.array([one.spread for one in seen]) * magnitude) ** 2
     )
+    whole = joint.diagonal().copy()
     lower = cholesky(joint, lower=True, check_finite=False)
     z = solve_triangular(lower, off, lower=True, check_finite=False)
     return [
@@ -76,6 +78,7 @@ def compared(
             float(variance[i]),
             float(magnitude[i]),
             *_scatter(seen[i], posterior, rng),
+            unknown=float(np.clip(roads[i] / whole[i], 0.0, 1.0)),
         )
         for i, (key, _, _) in enumerate(some)
     ]

@@ -315,6 +315,7 @@ class Learner:
             "spreads": trust.spreads(),
             "surprises": {name: track.mean for name, track in trust.tracks.items()},
             "drift": trust.drift(),
+            "contradiction": trust.contradiction(),
         }
         _tell({"posterior": facts})
 

@@ -29,6 +29,7 @@ class Current:
         mark: how far the learner has read.
         surprises: how the trips of every key surprise now, in deviations.
         drift: that most keys are surprised the same way, if so.
+        contradiction: that trips of all keys scatter otherwise than predicted, if so.
     """
 
     posterior: RoadPosterior
@@ -37,6 +38,7 @@ class Current:
     mark: int
     surprises: dict[str, float]
     drift: str | None
+    contradiction: str | None
 
 
 class Posteriors:
@@ -194,7 +196,7 @@ class Learning:
         )
         self.failures = 0
         before = self._slot
-        names = ("distinct", "lag_s", "mark", "surprises", "drift")
+        names = ("distinct", "lag_s", "mark", "surprises", "drift", "contradiction")
         self._swap(Current(posterior, **{name: facts[name] for name in names}))
         self._slot = facts["slot"]
         if before not in (-1, self._slot):

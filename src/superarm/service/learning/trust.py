@@ -25,7 +25,9 @@ from typing import Any
 
 import numpy as np
 
+from superarm.adapting import Health
 from superarm.arrays import Vector
+from superarm.beliefs import Surprise
 from superarm.service.model.fleet import TRIP_DEVIATION
 
 DEVIATIONS = (0.02, 0.04, 0.07, 0.11, 0.15, 0.2, 0.27, 0.36, 0.5, 0.7, 1.0)
@@ -73,6 +75,7 @@ class Comparison:
         magnitude_wh: what the trip has in common is a share of this.
         scatter: the sum of squared surprises of its spans, jointly.
         spans: how many these are; none if the trip has but one.
+        unknown: which share of the predicted variance is of roads that are not known yet.
     """
 
     key_id: str
@@ -82,6 +85,7 @@ class Comparison:
     magnitude_wh: float
     scatter: float = 0.0
     spans: int = 0
+    unknown: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,7 @@ class Trust:
     """The tracks of all keys."""
 
     tracks: Mapping[str, Track] = field(default_factory=dict)
+    health: Health = field(default_factory=Health)
 
     def after(self, seen: Sequence[Comparison]) -> "Trust":
         """Return what is remembered after more trips, in their order."""
@@ -156,7 +161,7 @@ class Trust:
         for one in seen:
             track = tracks.get(one.key_id, Track())
             tracks[one.key_id] = track.after(one, common, usual, rough)
-        return Trust(tracks)
+        return Trust(tracks, self.health.after(_surprise(seen)))
 
     def without(self, key_ids: Sequence[str]) -> "Trust":
         """Forget some keys."""
@@ -202,6 +207,18 @@ class Trust:
         return (
             f"most keys report {way} energy than predicted (by {abs(self.common):.1f} deviations): "
             "the roads have changed, or the model does not fit; predictions have been widened"
+        )
+
+    def contradiction(self) -> str | None:
+        """Say that trips of all keys together contradict the model, if so, and how."""
+        if self.health.is_well:
+            return None
+        less = self.health.less.level > self.health.more.level
+        times = self.health.less.times if less else self.health.more.times
+        return (
+            f"trips scatter {times:.2g} times as much as predicted, since batch "
+            f"{(self.health.less if less else self.health.more).batch + 1} of this process: the "
+            "roads, the vehicles or what keys measure are not as the model has them"
         )
 
     def suspects(self, gains: Mapping[str, float]) -> dict[str, str]:
@@ -261,6 +278,14 @@ class Trust:
                 for name, track in parts.items()
             }
         )
+
+
+def _surprise(seen: Sequence[Comparison]) -> Surprise:
+    """Return the surprises of a batch, as all agents of the library are watched by."""
+    z = np.clip([one.z for one in seen], -_MOST_Z, _MOST_Z)
+    unknown = np.array([one.unknown for one in seen])
+    density = -0.5 * float((z**2 + np.log(2 * np.pi)).sum())
+    return Surprise(density, z, unknown)
 
 
 def informed(mean: float, variance: float, prior: float) -> float | None:
