@@ -10,7 +10,7 @@ from superarm import DataError
 from superarm.adapting import Forgetting, PriorElimination, Refitting
 from superarm.beliefs import ExactGP, FiniteGP, HyperpriorBelief
 from superarm.delays import DelayedAgent
-from superarm.experiments import read_experiment
+from superarm.experiments import Study, read_experiment
 from superarm.experiments.build import point_setting, road_setting
 from superarm.experiments.engines import ThisProcess
 from superarm.experiments.execution import execute
@@ -256,3 +256,15 @@ def test_own_parts_that_are_wrong_are_told(
     assert not (tmp_path / "out").exists()
     with pytest.raises(DataError, match=said):
         run_experiment(experiment, tmp_path / "out")
+
+
+def test_truths_that_drift_are_told_apart(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    world = 'drift = ["none", "jumps", "wanders"]\njump_every = 4\nmemory = 4.0'
+    file.write_text(POINTS.format(method="", world=world), encoding="utf-8")
+    run_experiment(read_experiment(file), tmp_path / "out")
+    study = Study(tmp_path / "out")
+    cells = {cell.traffic: cell for cell in study.cells}
+    assert set(cells) == {"free", "jumps", "wanders"}
+    finals = {name: float(study.final(cell).mean()) for name, cell in cells.items()}
+    assert len(set(finals.values())) == 3

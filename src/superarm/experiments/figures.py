@@ -334,7 +334,7 @@ def _world_name(study: Study, world: tuple[str, float, str]) -> str:
 
 
 def _world_title(study: Study, world: tuple[str, float, str]) -> str:
-    texts = (f"truth: {world[0]}", f"lengthscale {world[1]:g}", f"traffic: {world[2]}")
+    texts = (f"truth: {world[0]}", f"lengthscale {world[1]:g}", _conditions(world[2]))
     varies = (len(set(values)) > 1 for values in zip(*_by_world(study), strict=True))
     return "".join(f"{text}; " for text, told in zip(texts, varies, strict=True) if told)
 
@@ -398,3 +398,8 @@ def _save(figure: Figure, path: Path) -> bytes:
     path.with_name(f"{path.name}.png").write_bytes(picture.getvalue())
     figure.savefig(path.with_name(f"{path.name}.pdf"))
     return picture.getvalue()
+
+
+def _conditions(name: str) -> str:
+    """Say what a run met beside its truth."""
+    return f"truth that {name}" if name in ("jumps", "wanders") else f"traffic: {name}"

@@ -61,6 +61,11 @@ class RunSpec(Strict):
         return f"{self.network}-{self.route.name}"
 
     @property
+    def conditions(self) -> str:
+        """The traffic, or what becomes of a truth that does not stand still."""
+        return self.traffic if self.drift == "none" else self.drift
+
+    @property
     def world(self) -> str:
         """The settings of the world in one word."""
         short = f"{self.lengthscale:g}"

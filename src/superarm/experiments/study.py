@@ -357,5 +357,5 @@ def _summarised(study: Study, cell: Cell) -> dict[str, Any]:
 def _cell(run: StoredRun) -> Cell:
     spec = run.spec
     return Cell(
-        spec.network, spec.route.name, spec.truth, spec.lengthscale, spec.traffic, spec.method
+        spec.network, spec.route.name, spec.truth, spec.lengthscale, spec.conditions, spec.method
     )
