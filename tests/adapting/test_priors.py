@@ -356,3 +356,11 @@ def test_rounds_may_be_dates_and_gaps_may_be_long() -> None:
         now = Round(t, ARMS, Subsets(N, 1))
         forgetting = forgetting.learn(now, [0], [1.0])
     assert np.isfinite(forgetting.belief.mean).all()
+
+
+def test_another_prior_is_not_accused_of_what_the_first_one_did() -> None:
+    belief = FiniteGP.from_kernel(ARMS, Matern52(0.4, 1e-4), NOISE)
+    watched: Any = Watched(Refitting(Agent(belief, JointThompson(), TopK()), every=500))
+    after, _ = played(world(4, 0.4), watched, 30)
+    assert after.agent.fits >= 1
+    assert after.health.is_well

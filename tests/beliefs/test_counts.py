@@ -83,6 +83,7 @@ def test_one_arm_is_exact(
     assert latent.std[0] == pytest.approx(spread, rel=1e-5)
 
 
+@settings(max_examples=25)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20)), min_size=1, max_size=12),
     st.integers(0, 5),
@@ -159,6 +160,7 @@ def test_means_and_deviations_are_those_of_rates(mean: float, std: float, binomi
     assert variance[0] == pytest.approx(expected(2) - expected(1) ** 2, rel=1e-5, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_draws_have_the_moments_that_are_said() -> None:
     rng = np.random.default_rng(3)
     arms = Arms(range(5), rng.random((5, 1)))

@@ -224,6 +224,7 @@ def test_constant_columns_do_no_harm(frame: Any) -> None:
     assert len(slate) == 2
 
 
+@pytest.mark.slow
 def test_a_shop_without_naming_a_number(frame: Any) -> None:
     """History, fit, sixty days: the regret is a small part of that of the unfitted prior's."""
     rng = np.random.default_rng(0)

@@ -205,7 +205,8 @@ class ContradictionWarning(UserWarning):
 class Watched(Wrapping[Any], Generic[A]):
     """An agent that notices when rewards contradict its prior; play it as any other.
 
-    The first time that is certain, a `ContradictionWarning` says so.
+    The first time that is certain, a `ContradictionWarning` says so. What `Refitting` inside it has
+    mended by another prior is forgotten.
 
     Args:
         agent: who decides; it has a belief with joint posteriors.
@@ -234,7 +235,9 @@ class Watched(Wrapping[Any], Generic[A]):
         health = self.health.after(found)
         known = {} if noise_variance is None else {"noise_variance": noise_variance}
         learned = agent.learn(available, super_arm, rewards, **known)
-        if self.health.is_well and not health.is_well:
+        if getattr(learned, "fits", 0) != getattr(agent, "fits", 0):
+            health = Health()  # another prior, of which nothing is known yet
+        elif self.health.is_well and not health.is_well:
             warnings.warn(f"{health.problem}", ContradictionWarning, stacklevel=2)
         return replace(self, agent=learned, health=health)
 
