@@ -124,6 +124,11 @@ class Health:
             less=self.less.after(self.batches, seen, _SMALLER),
         )
 
+    def under_another_prior(self) -> "Health":
+        """Return what was counted, without what the prior before is accused of."""
+        fresh = Scatter(batch=self.batches)
+        return replace(self, more=fresh, less=fresh)
+
     @property
     def is_well(self) -> bool:
         """Whether nothing is certain to be wrong."""
@@ -236,7 +241,7 @@ class Watched(Wrapping[Any], Generic[A]):
         known = {} if noise_variance is None else {"noise_variance": noise_variance}
         learned = agent.learn(available, super_arm, rewards, **known)
         if getattr(learned, "fits", 0) != getattr(agent, "fits", 0):
-            health = Health()  # another prior, of which nothing is known yet
+            health = health.under_another_prior()
         elif self.health.is_well and not health.is_well:
             warnings.warn(f"{health.problem}", ContradictionWarning, stacklevel=2)
         return replace(self, agent=learned, health=health)
