@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from superarm.adapting import Health
+from superarm.adapting.watching import CERTAIN
 from superarm.arrays import Vector
 from superarm.beliefs import Surprise
 from superarm.service.model.fleet import TRIP_DEVIATION
@@ -210,15 +211,17 @@ class Trust:
         )
 
     def contradiction(self) -> str | None:
-        """Say that trips of all keys together contradict the model, if so, and how."""
-        if self.health.is_well:
+        """Say that trips of all keys together scatter more than the model allows, if so.
+
+        Less is no alarm: what trips have in common is never taken for less than usual.
+        """
+        more = self.health.more
+        if more.level < CERTAIN:
             return None
-        less = self.health.less.level > self.health.more.level
-        times = self.health.less.times if less else self.health.more.times
         return (
-            f"trips scatter {times:.2g} times as much as predicted, since batch "
-            f"{(self.health.less if less else self.health.more).batch + 1} of this process: the "
-            "roads, the vehicles or what keys measure are not as the model has them"
+            f"trips scatter {more.times:.2g} times as much as predicted, since batch "
+            f"{more.batch + 1} of this process: the roads, the vehicles or what keys measure are "
+            "not as the model has them"
         )
 
     def suspects(self, gains: Mapping[str, float]) -> dict[str, str]:
