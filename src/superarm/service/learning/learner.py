@@ -386,22 +386,12 @@ def _short(error: SQLAlchemyError) -> str:
     return str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
 
 
-def _step_back() -> None:
-    """Let those who wait for routes come first."""
-    with contextlib.suppress(OSError):
-        os.nice(_NICE)
-    # a nice process still keeps its turn for milliseconds when a router wakes up; this one does
-    # not. On a single core it would learn nothing while routes are asked for without a pause.
-    if hasattr(os, "SCHED_IDLE") and (os.cpu_count() or 1) > 1:
-        with contextlib.suppress(OSError):
-            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-
-
 def main() -> None:
     """Run the learner of the settings given as the first line of the input."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the parent says when to stop
-    _step_back()
+    with contextlib.suppress(OSError):
+        os.nice(_NICE)  # those who wait for routes come first
     learner = Learner(LearnerSettings(**json.loads(sys.stdin.readline())))
     threading.Thread(target=learner.listen, daemon=True).start()
     learner.run()
