@@ -13,6 +13,7 @@ from strategies import finite, histories, kernels, random_arms, rngs, vectors
 from superarm import Agent, Arms, CapacityError, load, save
 from superarm.arrays import Matrix, Vector
 from superarm.beliefs import DenseGP, Evidence, FiniteGP, InducedGP, MatrixMemory, StreamingGP
+from superarm.beliefs.sums.linked import linked_root
 from superarm.kernels import RBF, Kernel, Matern52
 from superarm.oracles import TopK
 from superarm.policies import Greedy
@@ -331,6 +332,55 @@ def test_functionals_with_shared_errors_are_a_dense_solve(
     )
     assert_allclose(moved.precision.toarray(), again.precision.toarray(), rtol=1e-8, atol=1e-9)
     assert_allclose(moved.weighted, again.weighted, rtol=1e-8, atol=1e-9)
+
+
+@given(rngs(), st.integers(1, 3), st.integers(0, 2), finite(0.01, 30.0), st.booleans())
+def test_trips_of_single_arms_need_no_full_root(
+    rng: np.random.Generator, trips: int, hubs: int, spread: float, hub_twice: bool
+) -> None:
+    n = 60
+    edges = [rng.choice(n - hubs, size=rng.integers(8, 30), replace=False) for _ in range(trips)]
+    flat, owner = np.concatenate(edges), np.repeat(np.arange(trips), [e.size for e in edges])
+    rows = np.zeros((flat.size, n))
+    rows[np.arange(flat.size), flat] = rng.uniform(0.5, 20, flat.size)
+    if hubs:
+        rows[np.arange(flat.size), n - 1 - owner % hubs] = rng.uniform(1, 3, flat.size)
+        rows[-1, n - 1] += hub_twice
+    noise, values = rng.uniform(0.3, 3, flat.size), rng.standard_normal(flat.size)
+    shared = np.zeros((trips, flat.size))
+    shared[owner, np.arange(flat.size)] = spread * rng.uniform(0.2, 1, flat.size)
+    seen = Evidence.of_functionals(csr_array(rows), values, noise, csr_array(shared))
+    root = linked_root(seen, np.ones(n))
+    assert root is not None or np.unique(flat).size < 4 * (trips + hubs)
+    prior = random_arms(n, 2, seed=3)
+    gram = Matern52(0.4).gram(prior, prior)
+    found = DenseGP.from_covariance(np.zeros(n), gram, 1.0).condition_evidence(seen)
+    gain = np.linalg.solve(rows @ gram @ rows.T + np.diag(noise) + shared.T @ shared, rows @ gram)
+    assert_allclose(found.mean, values @ gain, rtol=0, atol=1e-7)
+    assert_allclose(found.matrix, gram - gram @ rows.T @ gain, rtol=0, atol=1e-8)
+    if root is not None:
+        half = root.times(np.eye(n)[root.touched])
+        assert_allclose(half.T @ half, seen.precision.toarray(), rtol=1e-9, atol=1e-8)
+        assert_allclose(root.inner(half[:, root.touched]), half @ half.T, rtol=1e-9, atol=1e-8)
+        there = seen.weighted[root.touched]
+        assert_allclose(half.T[root.touched] @ root.solve(there), there, rtol=1e-7, atol=1e-7)
+
+
+def test_shared_errors_stay_apart_only_while_they_are_few() -> None:
+    rng = np.random.default_rng(0)
+
+    def seen(size: int) -> Evidence:
+        rows = csr_array(np.eye(40)[rng.choice(40, size, replace=False)])
+        return Evidence.of_functionals(rows, np.ones(size), 1.0, csr_array(np.ones((1, size))))
+
+    few = seen(30) + seen(30)
+    many = sum((seen(30) for _ in range(20)), few)
+    assert few.shared is not None
+    assert few.shared.shape == (2, 40)
+    assert many.shared is None
+    assert seen(2).shared is None
+    assert few.with_noise(4.0).precision.toarray() == pytest.approx(few.precision.toarray() / 4)
+    assert few.times(np.arange(40.0)) == pytest.approx(few.precision @ np.arange(40.0))
 
 
 @given(rngs(), st.integers(2, 8), st.integers(1, 12), finite(0.2, 5.0))

@@ -18,6 +18,7 @@ from superarm.beliefs.describing import told
 from superarm.beliefs.posterior import PlacedView
 from superarm.beliefs.prior import FinitePrior, Mean
 from superarm.beliefs.sums.evidence import Evidence, EvidenceSoFar
+from superarm.beliefs.sums.linked import linked_root
 from superarm.beliefs.sums.memory import MatrixMemory
 from superarm.beliefs.sums.observing import ObservesSums
 from superarm.beliefs.sums.update import Root, downdated, gained, moves_of, require_precision
@@ -126,17 +127,17 @@ class DenseGP(ObservesSums):
         """
         size = self.mean.size
         evidence.require_size(size)
-        if evidence.precision.nnz == 0:
+        if evidence.own.nnz == 0:
             return self
         spread = np.sqrt(self.prior.variance)
-        load = self.load + evidence.precision @ spread
+        load = self.load + evidence.times(spread)
         require_precision(load, spread, "DenseGP")
-        root = Root.of(evidence, spread)
+        root = linked_root(evidence, spread) or Root.of(evidence, spread)
         lower, moves = moves_of(root, root.times(self.matrix[root.touched]))
         matrix = downdated(self.matrix, moves, (memory or MatrixMemory(0)).empty(size))
         variance = clipped_variance(matrix.diagonal().copy(), self.prior.variance)
         np.fill_diagonal(matrix, variance)
-        surprise = (evidence.weighted - evidence.precision @ self.mean)[root.touched]
+        surprise = (evidence.weighted - evidence.times(self.mean))[root.touched]
         return changed(
             self,
             evidence=None if self.evidence is None else self.evidence.after(evidence),

@@ -10,14 +10,19 @@ matter for the posterior (n x n, sparse, and n numbers), and besides
 :math:`\sum_i y_i^2 / R_i`, :math:`\sum_i \log R_i` and their number for the density of the
 observations themselves. Evidence adds up in any order, so that histories can be read in batches,
 merged, and thrown away without changing what follows from them.
+
+Observations that share an error (a trip's edges) are linked all with all, which fills A. While they
+are few, A is kept as the difference :math:`B - P^T P`, B of what each observation says by itself
+and one row of P for every shared error: B of arms one by one is diagonal, and stays so.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
 from superarm.arrays import (
     Rows,
@@ -31,17 +36,21 @@ from superarm.arrays import (
 from superarm.beliefs.prior import checked_noise
 from superarm.values import assembled
 
+_APART = 4  # arms per shared error above which these are kept apart
+_FULL = 16  # numbers per arm up to which B counts as almost diagonal
+
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """The sums of some observations.
 
     Attributes:
-        precision: A, shape (n, n), sparse.
+        own: B, shape (n, n), sparse: A, but for what is in `shared`.
         weighted: w, shape (n,).
         squares: the sum of squared observations over their noise variances.
         log_noise: the sum of the logarithms of noise variances.
         count: how many observations.
+        shared: P, shape (g, n), sparse, where shared errors are kept apart: A = B - P^T P.
 
     >>> noise = np.ones(3)
     >>> seen = Evidence.of_sums([0, 1, 2], [0, 1, 3], [5.0, 8.0], noise)  # arm 0; arms 1 + 2
@@ -51,11 +60,31 @@ class Evidence:
     ([5.0, 4.0, 4.0], 57.0, 2)
     """
 
-    precision: csr_array
+    own: csr_array
     weighted: Vector
     squares: float = 0.0
     log_noise: float = 0.0
     count: int = 0
+    shared: csr_array | None = None
+
+    @cached_property
+    def precision(self) -> csr_array:
+        """A, shape (n, n), sparse."""
+        if self.shared is None:
+            return self.own
+        return _frozen_matrix(csr_array(self.own - self.shared.T @ self.shared))
+
+    def times(self, vector: Vector) -> Vector:
+        """Return A times a vector, shape (n,)."""
+        product = self.own @ vector
+        if self.shared is not None:
+            product = product - self.shared.T @ (self.shared @ vector)
+        return np.asarray(product)
+
+    @property
+    def size(self) -> int:
+        """How many numbers are held."""
+        return int(self.own.nnz + (0 if self.shared is None else self.shared.nnz))
 
     @classmethod
     def nothing(cls, n_arms: int) -> "Evidence":
@@ -117,7 +146,7 @@ class Evidence:
             shape=shape,
         )
         return cls(
-            precision=_frozen_matrix(csr_array(scaled.T @ which)),
+            own=_frozen_matrix(csr_array(scaled.T @ which)),
             weighted=frozen(np.asarray(scaled.T @ values)),
             squares=float(weights @ values**2),
             log_noise=float(np.log(errors).sum()),
@@ -153,7 +182,7 @@ class Evidence:
             msg = "functionals must be finite"
             raise ValueError(msg)
         scaled = _rows_times(rows, 1 / noise)
-        precision, weighted = scaled.T @ rows, scaled.T @ found
+        own, weighted, apart = scaled.T @ rows, scaled.T @ found, None
         squares, log_noise = float((found**2 / noise).sum()), float(np.log(noise).sum())
         if common is not None and common.nnz:
             shares = _checked_common(common, count)
@@ -161,27 +190,31 @@ class Evidence:
             # Woodbury: R^-1 = S^-1 - S^-1 M^T (I + M S^-1 M^T)^-1 M S^-1, diagonal inside
             inner = 1 + np.asarray(over.multiply(shares).sum(axis=1)).ravel()
             summed, shared = csr_array(over @ rows), over @ found
-            part = _rows_times(summed, 1 / inner)
-            precision = precision - part.T @ summed
-            weighted = weighted - part.T @ shared
+            apart = _rows_times(summed, 1 / np.sqrt(inner))
+            weighted = weighted - apart.T @ (shared / np.sqrt(inner))
             squares -= float((shared**2 / inner).sum())
             log_noise += float(np.log(inner).sum())
-        return cls(
-            precision=_frozen_matrix(csr_array(precision)),
-            weighted=frozen(np.asarray(weighted)),
-            squares=squares,
-            log_noise=log_noise,
-            count=count,
+        return _compact(
+            cls(
+                own=_frozen_matrix(csr_array(own)),
+                weighted=frozen(np.asarray(weighted)),
+                squares=squares,
+                log_noise=log_noise,
+                count=count,
+                shared=None if apart is None else _frozen_matrix(apart),
+            )
         )
 
     def with_noise(self, factor: float) -> "Evidence":
         """Return the same observations with all noise variances multiplied."""
+        shared = self.shared
         return Evidence(
-            precision=_frozen_matrix(csr_array(self.precision / factor)),
+            own=_frozen_matrix(csr_array(self.own / factor)),
             weighted=frozen(self.weighted / factor),
             squares=self.squares / factor,
             log_noise=self.log_noise + self.count * float(np.log(factor)),
             count=self.count,
+            shared=None if shared is None else _frozen_matrix(csr_array(shared / factor**0.5)),
         )
 
     def moved(self, n_arms: int, places: ArrayLike, scales: ArrayLike) -> "Evidence":
@@ -216,7 +249,7 @@ class Evidence:
         total = float(matrix[size, size]) + prior_precision
         last = float(self.weighted[size])
         return Evidence(
-            precision=_frozen_matrix(csr_array(matrix[:size][:, :size] - link @ link.T / total)),
+            own=_frozen_matrix(csr_array(matrix[:size][:, :size] - link @ link.T / total)),
             weighted=frozen(self.weighted[:size] - link.toarray()[:, 0] * (last / total)),
             squares=self.squares - last**2 / total,
             log_noise=self.log_noise + float(np.log(total / prior_precision)),
@@ -226,12 +259,16 @@ class Evidence:
     def __add__(self, other: "Evidence") -> "Evidence":
         """Return what both say together."""
         other.require_size(self.weighted.size)
-        return Evidence(
-            precision=_frozen_matrix(csr_array(self.precision + other.precision)),
-            weighted=frozen(self.weighted + other.weighted),
-            squares=self.squares + other.squares,
-            log_noise=self.log_noise + other.log_noise,
-            count=self.count + other.count,
+        rows = [each.shared for each in (self, other) if each.shared is not None]
+        return _compact(
+            Evidence(
+                own=_frozen_matrix(csr_array(self.own + other.own)),
+                weighted=frozen(self.weighted + other.weighted),
+                squares=self.squares + other.squares,
+                log_noise=self.log_noise + other.log_noise,
+                count=self.count + other.count,
+                shared=_frozen_matrix(csr_array(vstack(rows))) if rows else None,
+            )
         )
 
     def require_size(self, n_arms: int) -> None:
@@ -243,7 +280,10 @@ class Evidence:
     @property
     def is_finite(self) -> bool:
         """Whether it consists of numbers."""
-        return bool(np.isfinite(self.precision.data).all() and np.isfinite(self.weighted).all())
+        parts = [self.own.data, self.weighted]
+        if self.shared is not None:
+            parts.append(self.shared.data)
+        return all(bool(np.isfinite(part).all()) for part in parts)
 
     def stored(self) -> dict[str, object]:
         """Return plain arrays and numbers."""
@@ -264,7 +304,8 @@ class Evidence:
         squares, log_noise, count = parts["sums"].tolist()
         return assembled(
             cls,
-            precision=_frozen_matrix(matrix),
+            own=_frozen_matrix(matrix),
+            shared=None,
             weighted=frozen(parts["weighted"]),
             squares=squares,
             log_noise=log_noise,
@@ -289,7 +330,7 @@ class EvidenceSoFar:
     def after(self, more: Evidence) -> "EvidenceSoFar":
         """Return the pieces with more evidence."""
         pieces = [*self.pieces, more]
-        while len(pieces) > 1 and pieces[-2].precision.nnz <= 2 * pieces[-1].precision.nnz:
+        while len(pieces) > 1 and pieces[-2].size <= 2 * pieces[-1].size:
             last = pieces.pop()
             pieces[-1] += last
         return EvidenceSoFar(tuple(pieces))
@@ -302,6 +343,20 @@ class EvidenceSoFar:
     def count(self) -> int:
         """How many observations."""
         return sum(piece.count for piece in self.pieces)
+
+
+def _compact(evidence: Evidence) -> Evidence:
+    """Return the evidence with shared errors apart only where that is worth it.
+
+    Worth it are few rows beside a diagonal, or almost one (see `superarm.beliefs.sums.linked`).
+    """
+    shared = evidence.shared
+    if shared is None:
+        return evidence
+    known = int((evidence.own.diagonal() > 0).sum())
+    if _APART * shared.shape[0] <= known and evidence.own.nnz <= _FULL * known:
+        return evidence
+    return replace(evidence, own=evidence.precision, shared=None)
 
 
 def _rows_times(matrix: csr_array, factors: Vector) -> csr_array:

@@ -183,7 +183,7 @@ class InducedGP(ObservesSums):
         kept = self.evidence
         if isinstance(evidence, Evidence):
             evidence.require_size(self.load.size)
-            if evidence.precision.nnz == 0:
+            if evidence.own.nnz == 0:
                 return self
             kept = None if kept is None else kept.after(evidence)
             evidence = self.projected(evidence)

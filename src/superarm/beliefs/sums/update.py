@@ -20,7 +20,7 @@ So variances, and the weights of later rewards of the same arms, have relative e
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from scipy.linalg import blas, cholesky, solve_triangular
@@ -34,6 +34,30 @@ MOST_PRECISION = 1e10
 """Prior over noise (see above) up to which evidence is accepted: six digits are left then."""
 
 _BLOCK = 512
+
+
+class AnyRoot(Protocol):
+    """S with A = S S^T, of full rank r, at the k rows of A that are not zero."""
+
+    @property
+    def touched(self) -> Rows:
+        """Which rows these are, in the order that the methods expect."""
+        ...
+
+    def times(self, rows: Matrix) -> Matrix:
+        """Return S^T times a matrix, whose touched rows are given, in their order.
+
+        The memory of these rows may be used for the result.
+        """
+        ...
+
+    def inner(self, half: Matrix) -> Matrix:
+        """Return S^T C S from half = S^T C at the touched columns, in their order, likewise."""
+        ...
+
+    def solve(self, surprise: Vector) -> Vector:
+        """Return z with S z = surprise, given at the touched rows, in their order."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,14 +134,16 @@ class Root:
         return solve_triangular(corner, surprise[: self.rank], lower=True, check_finite=False)
 
 
-def moves_of(root: Root, half: Matrix) -> tuple[Matrix, Matrix]:
-    """Return L and G from half = S^T Sigma, shape (r, n)."""
+def moves_of(root: AnyRoot, half: Matrix) -> tuple[Matrix, Matrix]:
+    """Return L and G from half = S^T Sigma, shape (r, n), whose memory may be used."""
     inner = root.inner(half[:, root.touched])
     if inner.size == 0:  # nothing was said of what varies
         return inner, half
     inner.flat[:: inner.shape[0] + 1] += 1.0
     lower = cholesky(inner, lower=True, overwrite_a=True, check_finite=False)
-    return lower, solve_lower(lower, half)
+    # G^T L^T = half^T: in rows of memory, nothing is copied
+    moves: Matrix = blas.dtrsm(1.0, lower, half.T, side=1, lower=1, trans_a=1, overwrite_b=1).T
+    return lower, moves
 
 
 def downdated(matrix: Matrix, moves: Matrix, result: Matrix) -> Matrix:
@@ -130,7 +156,7 @@ def downdated(matrix: Matrix, moves: Matrix, result: Matrix) -> Matrix:
     return result
 
 
-def gained(root: Root, lower: Matrix, moves: Matrix, surprise: Vector) -> Vector:
+def gained(root: AnyRoot, lower: Matrix, moves: Matrix, surprise: Vector) -> Vector:
     """Return what the means move by: G^T L^-1 z."""
     step = solve_lower(lower, root.solve(surprise)[:, None])[:, 0]
     gain: Vector = step @ moves
