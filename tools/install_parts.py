@@ -16,6 +16,7 @@ PYTHON_PARTS = {
     "sumolib": "sumolib",
     "pyproj": "pyproj",
     "sumo": "eclipse-sumo",
+    "libsumo": "libsumo",
     "ray": "ray",
     "pandas": "pandas",
     "polars": "polars",

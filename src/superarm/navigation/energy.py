@@ -23,7 +23,11 @@ JOULE_PER_WH = 3600.0
 
 @dataclass(frozen=True)
 class Vehicle:
-    """An electric vehicle and the air it drives in; the defaults are the paper's (appendix B.3)."""
+    """An electric vehicle and the air it drives in; the defaults are the paper's (appendix B.3).
+
+    Its last two parameters, which the paper does not have, count only where speeds and times are
+    known: what its rotating parts add to its mass, and what its lights and heating take.
+    """
 
     mass_kg: float = 1830.0
     rolling_resistance: float = 0.01
@@ -33,11 +37,15 @@ class Vehicle:
     recuperation_efficiency: float = 0.96
     gravity: float = 9.82
     air_density: float = 1.2
+    rotating_mass_kg: float = 0.0
+    auxiliary_power_w: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse what no vehicle has."""
         for field in fields(self):
-            require_positive(field.name, getattr(self, field.name))
+            value = getattr(self, field.name)
+            if field.name not in ("rotating_mass_kg", "auxiliary_power_w") or value != 0:
+                require_positive(field.name, value)
         for name in ("powertrain_efficiency", "recuperation_efficiency"):
             if getattr(self, name) > 1:
                 msg = f"{name} must not exceed 1, got {getattr(self, name)}"

@@ -21,9 +21,11 @@ from superarm.saving.files import write_atomically
 from superarm.values import changed
 
 Names = np.ndarray[tuple[int], np.dtype[np.str_]]
+Marks = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
-VERSION = 2
+VERSION = 3
 _KIND = "superarm-network"
+_WITHOUT_LIGHTS = 2  # the version before, which is read as well
 STEEP = 0.35
 """Grades beyond this are hardly a road's (the steepest street of the world has 0.35)."""
 
@@ -49,6 +51,7 @@ class RoadNetwork:
         projection: how the plane maps to longitude and latitude (a PROJ string), if it does.
         offset_m: what was added to projected coordinates.
         notes: what was dropped on the way, and why.
+        junction_light: at which junctions traffic lights are, shape (m,); nowhere, if not given.
     """
 
     name: str
@@ -67,10 +70,13 @@ class RoadNetwork:
     projection: str = ""
     offset_m: tuple[float, float] = (0.0, 0.0)
     notes: tuple[str, ...] = field(default=())
+    junction_light: Marks = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
 
     def __post_init__(self) -> None:
         """Check what later code relies on."""
         n, m = self.edge_ids.size, self.junction_ids.size
+        if self.junction_light.size == 0:
+            object.__setattr__(self, "junction_light", np.zeros(m, dtype=np.bool_))
         _require(n > 0, self.name, "it has no edges")
         for label, length in (
             ("from_junction", n),
@@ -80,6 +86,7 @@ class RoadNetwork:
             ("lanes", n),
             ("junction_xy_m", m),
             ("junction_height_m", m),
+            ("junction_light", m),
             ("shape_start", n + 1),
         ):
             size = getattr(self, label).shape[0]
@@ -147,6 +154,18 @@ class RoadNetwork:
         with np.errstate(divide="ignore"):
             grade: Vector = sine / np.sqrt(1 - sine**2)
         return grade
+
+    @cached_property
+    def bend_rad(self) -> Vector:
+        """By how much the geometry of every edge bends in all, whichever way, shape (n,)."""
+        steps = np.diff(self.shape_xy_m, axis=0)
+        heading = np.arctan2(steps[:, 1], steps[:, 0])
+        still = np.hypot(steps[:, 0], steps[:, 1]) == 0
+        turn = np.abs((np.diff(heading) + np.pi) % (2 * np.pi) - np.pi)
+        owner = np.repeat(np.arange(self.n_edges), np.diff(self.shape_start))
+        inside = (owner[:-2] == owner[2:]) & ~still[:-1] & ~still[1:]
+        bends = np.bincount(owner[1:-1][inside], weights=turn[inside], minlength=self.n_edges)
+        return np.asarray(bends, dtype=np.float64)
 
     @cached_property
     def features(self) -> Matrix:
@@ -236,6 +255,7 @@ class RoadNetwork:
             junction_ids=frozen(self.junction_ids[junctions]),
             junction_xy_m=frozen(self.junction_xy_m[junctions]),
             junction_height_m=frozen(self.junction_height_m[junctions]),
+            junction_light=frozen(self.junction_light[junctions]),
             shape_xy_m=frozen(self.shape_xy_m[points]),
             shape_start=frozen(starts),
             turns=frozen(turns[(turns >= 0).all(axis=1)]),
@@ -306,7 +326,9 @@ def _from_arrays(name: str, arrays: dict[str, Any]) -> RoadNetwork:
             f"{name} is no network file of superarm; read other formats with read_sumo or read_osm"
         )
         raise DataError(msg)
-    if int(kind[1]) != VERSION:
+    if int(kind[1]) == _WITHOUT_LIGHTS:
+        arrays["junction_light"] = np.zeros(0, dtype=np.bool_)
+    elif int(kind[1]) != VERSION:
         advice = "install a newer superarm" if int(kind[1]) > VERSION else "make it again"
         msg = f"{name} has format version {kind[1]}, this superarm reads {VERSION}; {advice}"
         raise DataError(msg)
@@ -314,7 +336,10 @@ def _from_arrays(name: str, arrays: dict[str, Any]) -> RoadNetwork:
     if missing:
         msg = f"{name} lacks {sorted(missing)}"
         raise DataError(msg)
-    if _checksum(arrays) != kind[2]:
+    sums = {
+        key: arrays[key] for key in arrays if int(kind[1]) == VERSION or key != "junction_light"
+    }
+    if _checksum(sums) != kind[2]:
         msg = f"{name} is damaged: its checksum does not match; use another copy or make it again"
         raise DataError(msg)
     arrays["name"], arrays["projection"] = str(arrays["name"]), str(arrays["projection"])

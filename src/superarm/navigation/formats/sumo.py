@@ -16,6 +16,8 @@ from superarm.navigation.network import STEEP, RoadNetwork
 
 _CAR = "passenger"
 
+_LIGHTS = frozenset({"traffic_light", "traffic_light_right_on_red", "traffic_light_unregulated"})
+
 
 def read_sumo(path: str | os.PathLike[str], *, most_bytes: int = MOST_BYTES) -> RoadNetwork:
     """Read a SUMO network: edges and connections open to passenger cars, heights from node z.
@@ -98,6 +100,7 @@ def _network(source: Path, net: Any, cars: list[Any], notes: list[str]) -> RoadN
         junction_ids=np.array(list(nodes)),
         junction_xy_m=np.array([node.getCoord() for node in nodes.values()], dtype=np.float64),
         junction_height_m=heights,
+        junction_light=np.array([node.getType() in _LIGHTS for node in nodes.values()]),
         shape_xy_m=np.concatenate(shapes),
         shape_start=np.concatenate([[0], np.cumsum([shape.shape[0] for shape in shapes])]),
         turns=np.array(turns, dtype=np.intp).reshape(-1, 2),

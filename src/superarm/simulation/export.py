@@ -1,0 +1,108 @@
+"""A road network of our own as a SUMO network, so that everybody can simulate without data."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from superarm.navigation import RoadNetwork
+from superarm.simulation.process import SimulationError
+
+_TIMEOUT_S = 1800.0
+
+
+def write_sumo(network: RoadNetwork, path: str | os.PathLike[str]) -> Path:
+    """Write a network as SUMO's, with the same ids of edges and junctions, and return the file.
+
+    Geometry, heights, lengths, limits, lanes and legal turns are ours; lanes of turns, right of way
+    and, where we know of no traffic lights, the junctions that have some are netconvert's choice.
+
+    Args:
+        network: the roads.
+        path: the file to write, ``.net.xml``; three files beside it hold the network in parts.
+    """
+    target = Path(path)
+    stem = target.with_name(target.name.removesuffix(".net.xml"))
+    files = {
+        "node-files": (Path(f"{stem}.nod.xml"), "nodes", _nodes(network)),
+        "edge-files": (Path(f"{stem}.edg.xml"), "edges", _edges(network)),
+        "connection-files": (Path(f"{stem}.con.xml"), "connections", _connections(network)),
+    }
+    arguments = []
+    for option, (file, tag, lines) in files.items():
+        with file.open("w", encoding="utf-8") as out:
+            out.write(f"<{tag}>\n")
+            out.writelines(lines)
+            out.write(f"</{tag}>\n")
+        arguments += [f"--{option}", str(file)]
+    if not network.junction_light.any():
+        arguments += ["--tls.guess", "true"]
+    run_tool("netconvert", [*arguments, "--no-turnarounds", "false", "--output-file", str(target)])
+    return target
+
+
+def run_tool(name: str, arguments: list[str]) -> None:
+    """Run one of SUMO's programs; a failure says what it printed."""
+    home = sumo_home()
+    done = subprocess.run(  # noqa: S603 - a program of SUMO's on files named by us
+        [str(home / "bin" / name), "--no-warnings", "--xml-validation", "never", *arguments],
+        env=os.environ | {"SUMO_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_TIMEOUT_S,
+    )
+    if done.returncode:
+        reason = " ".join((done.stderr or done.stdout).split())[-600:]
+        msg = f"SUMO's {name} failed: {reason or done.returncode}"
+        raise SimulationError(msg)
+
+
+def sumo_home() -> Path:
+    """Return where SUMO's programs are."""
+    try:
+        import sumo  # noqa: PLC0415 - an optional part
+    except ImportError as error:
+        msg = "simulations need SUMO: pip install 'superarm[simulation]'"
+        raise SimulationError(msg) from error
+    return Path(sumo.SUMO_HOME)
+
+
+def _nodes(network: RoadNetwork) -> Iterator[str]:
+    rows = zip(
+        network.junction_ids.tolist(),
+        network.junction_xy_m.tolist(),
+        network.junction_height_m.tolist(),
+        network.junction_light.tolist(),
+        strict=True,
+    )
+    for name, (x, y), z, light in rows:
+        kind = ' type="traffic_light"' if light else ""
+        yield f'<node id={quoteattr(name)} x="{x:.3f}" y="{y:.3f}" z="{z:.3f}"{kind}/>\n'
+
+
+def _edges(network: RoadNetwork) -> Iterator[str]:
+    names, heights = network.junction_ids, network.junction_height_m
+    for edge in range(network.n_edges):
+        begin, end = int(network.from_junction[edge]), int(network.to_junction[edge])
+        points = network.shape_of(edge)
+        steps = range(len(points))
+        rise = heights[end] - heights[begin]
+        most = max(len(points) - 1, 1)
+        shape = " ".join(
+            f"{points[i, 0]:.3f},{points[i, 1]:.3f},{heights[begin] + rise * i / most:.3f}"
+            for i in steps
+        )
+        yield (
+            f"<edge id={quoteattr(str(network.edge_ids[edge]))} "
+            f"from={quoteattr(str(names[begin]))} to={quoteattr(str(names[end]))} "
+            f'numLanes="{network.lanes[edge]}" speed="{network.speed_ms[edge]:.4f}" '
+            f'length="{network.length_m[edge]:.3f}" shape="{shape}"/>\n'
+        )
+
+
+def _connections(network: RoadNetwork) -> Iterator[str]:
+    ids = network.edge_ids
+    for first, second in network.turns.tolist():
+        yield f"<connection from={quoteattr(str(ids[first]))} to={quoteattr(str(ids[second]))}/>\n"

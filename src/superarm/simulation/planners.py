@@ -1,0 +1,390 @@
+"""Who chooses routes in a simulated city: rules that know, rules that learn, and the paper's."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from superarm.arrays import Matrix, Rows, Vector
+from superarm.beliefs import DenseGP
+from superarm.beliefs.sums.evidence import EvidenceSoFar
+from superarm.gaussian import cholesky_with_jitter
+from superarm.navigation import EnergyModel, RoadNetwork, Vehicle
+from superarm.navigation.roads import ENERGY_SPREAD, RoadModel, Spread
+from superarm.oracles import Dijkstra, Paths
+from superarm.policies import MarginalThompson, Rectified
+from superarm.protocols import Belief, Posterior
+from superarm.simulation.drives import Drive, Trip
+
+Choice = Literal["mean", "sample"]
+
+LEAST_SHARE = 0.05
+"""No edge costs less than this share of its physics, whatever was drawn: costs stay positive."""
+
+_BISECTIONS = 7
+_WORTH_AGAIN = np.log(1.3)
+_FEWEST_TRIPS = 30
+_MOST_SQUARE = 9.0
+_MOST_PRICE = 5.0  # Wh per second
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What was expected of a trip before it was driven: mean and variance, if anything was."""
+
+    energy_wh: float = np.nan
+    energy_variance: float = np.nan
+    time_s: float = np.nan
+    time_variance: float = np.nan
+
+
+class Costs:
+    """Costs of all edges, fixed or learned each night."""
+
+    def of(self, rng: np.random.Generator, clock_s: float) -> Vector:
+        """Return costs to search with, for a trip that departs now."""
+        raise NotImplementedError
+
+    def predicted(self, edges: Rows, clock_s: float) -> tuple[float, float]:
+        """Return mean and variance of the measured cost of a whole route."""
+        del edges, clock_s
+        return np.nan, np.nan
+
+    def learn(self, drives: Sequence[Drive]) -> None:
+        """Learn from drives."""
+        del drives
+
+
+@dataclass(eq=False)
+class Fixed(Costs):
+    """Costs that are known, or believed to be."""
+
+    costs: Vector
+
+    def of(self, rng: np.random.Generator, clock_s: float) -> Vector:
+        """Return them."""
+        del rng, clock_s
+        return self.costs
+
+
+@dataclass(eq=False)
+class Learned(Costs):
+    """Costs by a `RoadModel`: the posterior mean, or one joint draw per trip (Thompson).
+
+    How noisy trips are is fitted: every night the factor of all noise variances is chosen that made
+    the totals of the trips so far most likely, each as it was predicted before it was learned. If
+    that is another one than the roads were learned with, they are learned again from all trips.
+    """
+
+    model: RoadModel
+    choice: Choice = "sample"
+
+    def __post_init__(self) -> None:
+        """Begin with the prior."""
+        self.belief: DenseGP = self.model.belief
+        self.noise_factor = 1.0
+        self._seen = EvidenceSoFar()
+        self._factor: Matrix | None = None
+        self._surprises: list[tuple[float, float, float]] = []
+
+    def of(self, rng: np.random.Generator, clock_s: float) -> Vector:
+        """Return posterior means, or a draw."""
+        del clock_s
+        costs = -self.belief.mean
+        if self.choice == "sample":
+            if self._factor is None:
+                largest = float(self.belief.prior.variance.max())
+                self._factor = cholesky_with_jitter(self.belief.matrix.copy(), largest)
+            costs = costs + self._factor @ rng.standard_normal(costs.size)
+        return np.maximum(costs, LEAST_SHARE * self.model.physics)
+
+    def predicted(self, edges: Rows, clock_s: float) -> tuple[float, float]:
+        """Return mean and variance of the measured cost of a whole route."""
+        del clock_s
+        roads, noise = self.model.trip_variances(self.belief, edges)
+        return -float(self.belief.mean[edges].sum()), roads + self.noise_factor * noise
+
+    def learn(self, drives: Sequence[Drive]) -> None:
+        """Condition on all of them at once."""
+        if not drives:
+            return
+        seen = [(one.edges, self.model.measured_of(one)) for one in drives]
+        for edges, cost in seen:
+            roads, noise = self.model.trip_variances(self.belief, edges)
+            off = float(cost.sum() + self.belief.mean[edges].sum())
+            self._surprises.append((off, roads, noise))
+        evidence = self.model.evidence(seen)
+        self._seen = self._seen.after(evidence)
+        factor = fitted_noise(self._surprises)
+        if abs(np.log(factor / self.noise_factor)) > _WORTH_AGAIN:
+            self.noise_factor = factor
+            total = self._seen.total(self.model.network.n_edges)
+            self.belief = self.model.belief.condition_evidence(total.with_noise(factor))
+        else:
+            self.belief = self.belief.condition_evidence(evidence.with_noise(self.noise_factor))
+        self._factor = None
+
+
+def fitted_noise(surprises: Sequence[tuple[float, float, float]]) -> float:
+    """Return the factor of noise variances that makes prediction errors most likely.
+
+    Args:
+        surprises: error, variance by what was not known, and variance by noise, of every trip.
+    """
+    off, roads, noise = np.array(surprises).T
+    if off.size < _FEWEST_TRIPS:
+        return 1.0
+
+    def unlikely(log_factor: float) -> float:
+        variance = roads + np.exp(log_factor) * noise
+        # one trip in a jam must not widen all others
+        return float((np.minimum(off**2 / variance, _MOST_SQUARE) + np.log(variance)).sum())
+
+    found = minimize_scalar(unlikely, bounds=(np.log(0.05), np.log(100.0)), method="bounded")
+    return float(np.exp(found.x))
+
+
+@dataclass(eq=False)
+class ByHour(Costs):
+    """Costs that are learned for every part of the day by itself."""
+
+    begins_s: tuple[float, ...]
+    parts: tuple[Learned, ...]
+
+    def at(self, clock_s: float) -> Learned:
+        """Return the costs of the part of the day in which a trip departs."""
+        place = int(np.searchsorted(self.begins_s, clock_s, side="right")) - 1
+        return self.parts[max(place, 0)]
+
+    def of(self, rng: np.random.Generator, clock_s: float) -> Vector:
+        """Return the costs of that part."""
+        return self.at(clock_s).of(rng, clock_s)
+
+    def predicted(self, edges: Rows, clock_s: float) -> tuple[float, float]:
+        """Return the prediction of that part."""
+        return self.at(clock_s).predicted(edges, clock_s)
+
+    def learn(self, drives: Sequence[Drive]) -> None:
+        """Let every part learn from its own drives."""
+        for part in self.parts:
+            part.learn([one for one in drives if self.at(one.trip.departs_s) is part])
+
+
+@dataclass(eq=False)
+class PaperCosts(Costs):
+    """Thompson sampling with the paper's prior on dissipation, on a GP or on independent edges.
+
+    Args:
+        model: the paper's constants, ``rectify="dissipation"``.
+        independent: whether edges are independent (BI-TS).
+        kinetic: whether speeds at the ends of edges are accounted for.
+    """
+
+    model: EnergyModel
+    independent: bool = False
+    kinetic: bool = False
+
+    def __post_init__(self) -> None:
+        """Begin with the prior."""
+        model = self.model
+        self._belief: Belief[Posterior] = model.independent if self.independent else model.gp
+        self._policy = Rectified(MarginalThompson())
+        self._reader = RoadModel(model.network, model.vehicle, kinetic=self.kinetic)
+
+    def of(self, rng: np.random.Generator, clock_s: float) -> Vector:
+        """Return the rectified costs of one draw."""
+        del clock_s
+        posterior = self._belief.posterior(self.model.arms)
+        return -self._policy.indices(1, posterior, rng)
+
+    def predicted(self, edges: Rows, clock_s: float) -> tuple[float, float]:
+        """Return mean and variance of the measured cost of a whole route."""
+        del clock_s
+        posterior = self._belief.posterior(self.model.arms.take(edges))
+        noise = edges.size * self.model.noise_std_wh**2
+        if self.independent:
+            return -float(posterior.mean.sum()), float((posterior.std**2).sum()) + noise
+        joint = posterior.covariance()  # type: ignore[attr-defined] # an exact GP has one
+        return -float(posterior.mean.sum()), float(joint.sum()) + noise
+
+    def learn(self, drives: Sequence[Drive]) -> None:
+        """Condition on every edge of every drive."""
+        edges = np.concatenate([one.edges for one in drives])
+        costs = np.concatenate([self._reader.measured_of(one) for one in drives])
+        self._belief = self._belief.condition(self.model.arms.take(edges), -costs)
+
+
+@dataclass(eq=False)
+class NightPlanner:
+    """Routes by costs, and learns from all drives of a day in the night after it.
+
+    Args:
+        network: the roads.
+        costs: what is minimised.
+        potential_wh: what to add to dissipation for the energy of every edge.
+        rng: for draws.
+        times: learned travel times, if they matter or are to be predicted.
+        extra_time: if given, the route takes at most this share longer than the fastest one by
+            expected times: time gets the smallest price per second that achieves it.
+        by_energy: whether `costs` are energies, so that they can be compared with what was used.
+    """
+
+    network: RoadNetwork
+    costs: Costs
+    potential_wh: Vector
+    rng: np.random.Generator
+    times: Costs | None = None
+    extra_time: float | None = None
+    by_energy: bool = True
+    predictions: dict[str, Predicted] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Begin with an empty day."""
+        self._today: list[Drive] = []
+        self._oracle = Dijkstra()
+
+    @cached_property
+    def _graph(self) -> Paths:
+        net = self.network
+        first, second = net.turns[0]
+        return Paths.on_turns(net.n_edges, net.turns, int(first), int(second))
+
+    def route(self, trip: Trip) -> Rows:
+        """Return the cheapest route by costs that are drawn for this trip alone."""
+        paths = self._graph.between(trip.start, trip.goal)
+        costs = self.costs.of(self.rng, trip.departs_s)
+
+        def best(price: float, times: Vector | None) -> Rows:
+            total = costs if times is None else costs + price * times
+            return np.asarray(self._oracle.select(paths, -total), dtype=np.intp)
+
+        edges = best(0.0, None)
+        if self.extra_time is not None and self.times is not None:
+            expected = self.times.of(self.rng, trip.departs_s)
+            edges = self._in_time(paths, expected, edges, best)
+        self._predict(trip, edges)
+        return edges
+
+    def _in_time(
+        self,
+        paths: Paths,
+        times: Vector,
+        edges: Rows,
+        best: Callable[[float, Vector | None], Rows],
+    ) -> Rows:
+        fastest = np.asarray(self._oracle.select(paths, -times), dtype=np.intp)
+        limit = (1 + (self.extra_time or 0.0)) * float(times[fastest].sum())
+        if float(times[edges].sum()) <= limit:
+            return edges
+        low, high, found = 0.0, _MOST_PRICE, fastest
+        for _ in range(_BISECTIONS):
+            price = (low + high) / 2
+            tried = best(price, times)
+            if float(times[tried].sum()) <= limit:
+                high, found = price, tried
+            else:
+                low = price
+        return found
+
+    def _predict(self, trip: Trip, edges: Rows) -> None:
+        clock, none = trip.departs_s, (np.nan, np.nan)
+        energy, variance = self.costs.predicted(edges, clock) if self.by_energy else none
+        time, time_variance = none if self.times is None else self.times.predicted(edges, clock)
+        self.predictions[trip.name] = Predicted(
+            energy + float(self.potential_wh[edges].sum()), variance, time, time_variance
+        )
+
+    def arrived(self, drive: Drive) -> None:
+        """Keep a drive for the night."""
+        self._today.append(drive)
+
+    def night(self) -> None:
+        """Learn from the day."""
+        if self._today:
+            self.costs.learn(self._today)
+            if self.times is not None and self.times is not self.costs:
+                self.times.learn(self._today)
+        self._today = []
+
+
+METHODS = (
+    "fastest", "fastest-learned", "shortest", "physics", "calibrated", "BI-TS", "GP-TS-paper",
+    "GP-TS-kinetic", "GP-TS-relative", "GP-TS-global", "GP-TS", "GP-mean", "GP-TS-in-time",
+    "GP-mean-in-time", "physics-in-time",
+)  # fmt: skip
+"""Names of `planner`: each step of the ladder from the paper's prior to ours is one."""
+
+IN_TIME = 0.05
+"""The extra time that methods "in time" may take against the fastest route."""
+
+_INDEPENDENT = replace(ENERGY_SPREAD, trip=0.0, boundary=0.0, noise_share=0.1, noise_floor=1.2)
+_STEPS: dict[str, Spread] = {
+    "calibrated": replace(ENERGY_SPREAD, share=1e-3, floor=1e-3, noise_share=0.12, noise_floor=1.2),
+    "GP-TS-relative": replace(_INDEPENDENT, terms=()),
+    "GP-TS-global": _INDEPENDENT,
+    "GP-TS": ENERGY_SPREAD,
+}
+
+
+def planner(
+    method: str,
+    network: RoadNetwork,
+    vehicle: Vehicle,
+    rng: np.random.Generator,
+    begins_s: tuple[float, ...] = (0.0,),
+) -> NightPlanner:
+    """Return a method by name.
+
+    Args:
+        method: one of `METHODS`.
+        network: the roads.
+        vehicle: what drives.
+        rng: for its draws.
+        begins_s: where the parts of the day begin whose travel times are learned apart.
+    """
+    if method not in METHODS:
+        msg = f"no method {method!r}; there are {METHODS}"
+        raise ValueError(msg)
+    prior = RoadModel(network, vehicle, "time")
+    times = ByHour(begins_s, tuple(Learned(prior, "mean") for _ in begins_s))
+    energy: Costs = times
+    by_energy = method != "fastest-learned"
+    if by_energy:
+        energy, by_energy = _costs(method, network, vehicle)
+    paper = EnergyModel(network, vehicle, "paper", "dissipation")
+    extra = IN_TIME if method.endswith("-in-time") else None
+    return NightPlanner(network, energy, paper.potential_wh, rng, times, extra, by_energy)
+
+
+def _costs(method: str, network: RoadNetwork, vehicle: Vehicle) -> tuple[Costs, bool]:
+    """Return the costs of a method, and whether they are energies."""
+    name = method.removesuffix("-in-time")
+    model = RoadModel(network, vehicle)
+    known = {"fastest": model.free_flow_s, "shortest": network.length_m}
+    if name in known:
+        return Fixed(known[name]), False
+    match name:
+        case "physics":
+            return _Physics(model.physics), True
+        case "BI-TS" | "GP-TS-paper" | "GP-TS-kinetic":
+            paper = EnergyModel(network, vehicle, "paper", "dissipation")
+            return PaperCosts(paper, name == "BI-TS", name == "GP-TS-kinetic"), True
+        case "calibrated":
+            return Learned(RoadModel(network, vehicle, spread=_STEPS[name]), "mean"), True
+        case "GP-mean":
+            return Learned(model, "mean"), True
+        case _:
+            return Learned(RoadModel(network, vehicle, spread=_STEPS[name])), True
+
+
+@dataclass(eq=False)
+class _Physics(Fixed):
+    """Physics, which say what to expect as well."""
+
+    def predicted(self, edges: Rows, clock_s: float) -> tuple[float, float]:
+        """Return the mean; physics know nothing of its error."""
+        del clock_s
+        return float(self.costs[edges].sum()), np.nan
