@@ -287,18 +287,18 @@ def test_a_worker_that_dies_is_replaced_and_its_run_tried_again(tmp_path: Path) 
 def test_only_the_run_that_kills_its_worker_is_blamed(tmp_path: Path) -> None:
     program = """
 import os, signal, sys
-from superarm.experiments import engines
+from superarm.experiments import engines, runner
 from superarm.experiments.runner import prepare, run_plan
 from studies import small
 
-honest = engines.execute
+honest = runner.execute
 
 def poisonous(spec, network):
     if spec.method == "BI-TS" and spec.repeat == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     return honest(spec, network)
 
-engines.execute = poisonous
+runner.execute = poisonous
 if __name__ == "__main__":
     tally = run_plan(prepare(small(), sys.argv[1]), engines.Processes(3))
     print(tally.finished, tally.failures)

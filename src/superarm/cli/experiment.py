@@ -24,6 +24,14 @@ from rich.table import Table
 from superarm.errors import DataError
 from superarm.experiments.config import STUDIES, find_study, read_experiment
 from superarm.experiments.engines import Engine, Processes, Ray, ThisProcess
+from superarm.experiments.fleets import (
+    FleetResults,
+    FleetSpec,
+    is_fleet_study,
+    read_fleet_study,
+    run_fleet_study,
+    write_fleet_report,
+)
 from superarm.experiments.plan import RunSpec
 from superarm.experiments.report import write_report
 from superarm.experiments.runner import RunPlan, methods_of, prepare, progress_of, run_plan
@@ -71,6 +79,9 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a run
     """Run an experiment, or what is left of it; finished runs are skipped."""
     if address is not None and engine != "ray":
         raise typer.BadParameter("--address goes with --engine ray")  # noqa: EM101, TRY003
+    if is_fleet_study(file):
+        _run_fleets(file, output, _engine(engine, jobs, address), data)
+        return
     experiment = read_experiment(file)
     folder = output or Path("runs") / experiment.name
     plan = prepare(
@@ -98,6 +109,31 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a run
     if figures and (tally.finished + tally.skipped or not plan.runs):
         typer.echo(f"Report: {write_report(Study(folder), folder)}")
     if tally.failures:
+        raise typer.Exit(1)
+
+
+def _run_fleets(file: str, output: Path | None, engine: Engine, data: Path | None) -> None:
+    """Run what is left of a fleet study, and write its report."""
+    study = read_fleet_study(file)
+    folder = output or Path("runs") / study.name
+    done = [0]
+
+    def advance(spec: FleetSpec, outcome: str) -> None:
+        done[0] += 1
+        typer.echo(f"{spec.method} in world {spec.world}: {outcome} ({done[0]} runs)", err=True)
+
+    try:
+        failures = run_fleet_study(study, folder, engine=engine, data=data, advance=advance)
+    except KeyboardInterrupt as error:
+        typer.echo("Stopped; finished runs are kept, the same command goes on.", err=True)
+        raise typer.Exit(INTERRUPTED) from error
+    for failure in failures:
+        typer.echo(f"Failed: {failure}", err=True)
+    if done[0] > len(failures) or (folder / "runs").is_dir():
+        results = FleetResults.read(folder)
+        results.write(folder / "trips.parquet")
+        typer.echo(f"Report: {write_fleet_report(study, results, folder)}")
+    if failures:
         raise typer.Exit(1)
 
 

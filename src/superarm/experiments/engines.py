@@ -11,16 +11,14 @@ import os
 import signal
 import threading
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing.connection import wait as wait_for
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from superarm.errors import SuperarmError
-from superarm.experiments.execution import Record, execute
-from superarm.experiments.plan import RunSpec
 from superarm.navigation import RoadNetwork
 
 ATTEMPTS = 3
@@ -37,23 +35,40 @@ class Failure:
     trace: str
 
 
-Outcome: TypeAlias = Record | Failure
+class Spec(Protocol):
+    """What a run depends on."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Which network it is on."""
+        ...
+
+
+S = TypeVar("S", bound=Spec)
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Work(Generic[S, R]):
+    """How a run is executed: a function of its module's top level, which workers can import."""
+
+    execute: Callable[[S, RoadNetwork | None], R]
 
 
 class Engine(Protocol):
     """A place where runs execute."""
 
     def run(
-        self, specs: Sequence[RunSpec], networks: Networks
-    ) -> Iterator[tuple[RunSpec, Outcome]]:
+        self, specs: Sequence[S], networks: Networks, work: Work[S, R]
+    ) -> Iterator[tuple[S, R | Failure]]:
         """Yield every run with its outcome, in any order."""
         ...
 
 
-def attempt(spec: RunSpec, network: RoadNetwork | None) -> Outcome:
+def attempt(spec: S, network: RoadNetwork | None, work: Work[S, R]) -> R | Failure:
     """Execute a run; what it raises is its outcome, so that other runs go on."""
     try:
-        return execute(spec, network)
+        return work.execute(spec, network)
     except Exception:  # noqa: BLE001 - recorded with its traceback, whatever it is
         return Failure(traceback.format_exc())
 
@@ -63,11 +78,12 @@ class ThisProcess:
     """One run after the other, here."""
 
     def run(
-        self, specs: Sequence[RunSpec], networks: Networks
-    ) -> Iterator[tuple[RunSpec, Outcome]]:
+        self, specs: Sequence[S], networks: Networks, work: Work[S, R]
+    ) -> Iterator[tuple[S, R | Failure]]:
         """Yield every run with its outcome."""
         for spec in specs:
-            yield spec, attempt(spec, networks[spec.fingerprint])
+            outcome: R | Failure = attempt(spec, networks[spec.fingerprint], work)
+            yield spec, outcome
 
 
 @dataclass(frozen=True)
@@ -81,33 +97,40 @@ class Processes:
     jobs: int
 
     def run(
-        self, specs: Sequence[RunSpec], networks: Networks
-    ) -> Iterator[tuple[RunSpec, Outcome]]:
+        self, specs: Sequence[S], networks: Networks, work: Work[S, R]
+    ) -> Iterator[tuple[S, R | Failure]]:
         """Yield every run with its outcome, as they finish."""
         waiting = list(specs)
         while waiting:
-            suspects: list[RunSpec] = []
-            yield from self._with_pool(waiting, suspects, networks, self.jobs)
+            suspects: list[S] = []
+            yield from self._with_pool(waiting, suspects, networks, self.jobs, work)
             for spec in suspects:
-                yield from self._alone(spec, networks)
+                yield from self._alone(spec, networks, work)
 
-    def _alone(self, spec: RunSpec, networks: Networks) -> Iterator[tuple[RunSpec, Outcome]]:
+    def _alone(
+        self, spec: S, networks: Networks, work: Work[S, R]
+    ) -> Iterator[tuple[S, R | Failure]]:
         """Try one run in a pool of its own, until it is done or has killed too many workers."""
         for _ in range(ATTEMPTS - 1):  # it was in flight once before
-            waiting, suspects = [spec], list[RunSpec]()
-            yield from self._with_pool(waiting, suspects, networks, 1)
+            waiting, suspects = [spec], list[S]()
+            yield from self._with_pool(waiting, suspects, networks, 1, work)
             if not suspects:
                 return
         yield spec, Failure(f"its worker process died {ATTEMPTS} times")
 
     def _with_pool(
-        self, waiting: list[RunSpec], suspects: list[RunSpec], networks: Networks, jobs: int
-    ) -> Iterator[tuple[RunSpec, Outcome]]:
+        self,
+        waiting: list[S],
+        suspects: list[S],
+        networks: Networks,
+        jobs: int,
+        work: Work[S, R],
+    ) -> Iterator[tuple[S, R | Failure]]:
         """Work with one pool until all is done or a worker dies.
 
         Runs are taken from `waiting`; those in flight when a worker dies become `suspects`.
         """
-        flying: dict[Future[Outcome], RunSpec] = {}
+        flying: dict[Future[R | Failure], S] = {}
         others = set(multiprocessing.active_children())  # the caller's own
         pool = ProcessPoolExecutor(
             jobs,
@@ -119,7 +142,7 @@ class Processes:
         try:
             while waiting or flying:
                 while waiting and len(flying) < jobs:
-                    flying[pool.submit(_attempt_here, waiting[0])] = waiting[0]
+                    flying[pool.submit(_attempt_here, waiting[0], work)] = waiting[0]
                     waiting.pop(0)
                 done, _ = wait(flying, return_when=FIRST_COMPLETED)
                 for future in done:
@@ -159,8 +182,8 @@ def _end_with(sentinel: int) -> None:
     os._exit(1)
 
 
-def _attempt_here(spec: RunSpec) -> Outcome:
-    return attempt(spec, _networks[spec.fingerprint])
+def _attempt_here(spec: S, work: Work[S, R]) -> R | Failure:
+    return attempt(spec, _networks[spec.fingerprint], work)
 
 
 @dataclass(frozen=True)
@@ -176,8 +199,8 @@ class Ray:
     jobs: int = 1
 
     def run(
-        self, specs: Sequence[RunSpec], networks: Networks
-    ) -> Iterator[tuple[RunSpec, Outcome]]:
+        self, specs: Sequence[S], networks: Networks, work: Work[S, R]
+    ) -> Iterator[tuple[S, R | Failure]]:
         """Yield every run with its outcome, as they finish."""
         ray = _import_ray()
         options: dict[str, Any] = {"log_to_driver": False, "include_dashboard": False}
@@ -191,25 +214,26 @@ class Ray:
             msg = f"no Ray cluster at {self.address or 'this machine'}: {error}"
             raise SuperarmError(msg) from error
         try:
-            yield from self._collect(ray, specs, networks)
+            yield from self._collect(ray, specs, networks, work)
         finally:
             ray.shutdown()
 
     def _collect(
         self,
         ray: Any,  # noqa: ANN401 - an untyped module
-        specs: Sequence[RunSpec],
+        specs: Sequence[S],
         networks: Networks,
-    ) -> Iterator[tuple[RunSpec, Outcome]]:
+        work: Work[S, R],
+    ) -> Iterator[tuple[S, R | Failure]]:
         remote = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(attempt)
         shared = {name: ray.put(network) for name, network in networks.items()}
         waiting = list(specs)
-        flying: dict[Any, RunSpec] = {}
+        flying: dict[Any, S] = {}
         while waiting or flying:
             room = max(1, 2 * int(ray.cluster_resources().get("CPU", 1)))
             while waiting and len(flying) < room:
                 spec = waiting.pop(0)
-                flying[remote.remote(spec, shared[spec.fingerprint])] = spec
+                flying[remote.remote(spec, shared[spec.fingerprint], work)] = spec
             done, _ = ray.wait(list(flying))
             for reference in done:
                 spec = flying.pop(reference)

@@ -52,6 +52,11 @@ def _read(path: Path) -> RoadNetwork:
     return RoadNetwork.load(path) if path.suffix == ".npz" else read_sumo(path)
 
 
+def network_file(name: str, folders: list[Path]) -> Path:
+    """Return the file of a network: one of the published ones by name, or a path."""
+    return _find(name, folders) if name in PUBLISHED else Path(name)
+
+
 def _find(name: str, folders: list[Path]) -> Path:
     wanted = [f"{name}.net.xml.gz", f"{name}.net.xml", f"{name}.npz", PUBLISHED[name].file]
     for folder in folders:

@@ -10,7 +10,8 @@ from typing import Any, Literal, TypeAlias
 from superarm.errors import DataError, SuperarmError
 from superarm.experiments.build import require_parts
 from superarm.experiments.config import POINT_ROUTE, POINTS, Experiment
-from superarm.experiments.engines import Engine, Failure, ThisProcess
+from superarm.experiments.engines import Engine, Failure, ThisProcess, Work
+from superarm.experiments.execution import execute
 from superarm.experiments.places import data_folders, open_place, routes_of
 from superarm.experiments.plan import RunSpec, expand, network_name
 from superarm.experiments.store import OtherFormatError, RunStore
@@ -243,7 +244,7 @@ def run_plan(
     known = {spec.fingerprint: spec for spec in plan.runs}
     by_name = {network_name(name): network for name, network in plan.networks.items()}
     by_print = {mark: by_name[spec.network] for mark, spec in known.items()}
-    for spec, outcome in engine.run(plan.todo, by_print):
+    for spec, outcome in engine.run(plan.todo, by_print, Work(execute)):
         try:
             if isinstance(outcome, Failure):
                 tally.failures.append(str(plan.store.write_failure(spec, outcome.trace)))

@@ -223,6 +223,7 @@ class NightPlanner:
 
     Args:
         network: the roads.
+        vehicle: what drives.
         costs: what is minimised.
         potential_wh: what to add to dissipation for the energy of every edge.
         rng: for draws.
@@ -233,6 +234,7 @@ class NightPlanner:
     """
 
     network: RoadNetwork
+    vehicle: Vehicle
     costs: Costs
     potential_wh: Vector
     rng: np.random.Generator
@@ -356,7 +358,7 @@ def planner(
         energy, by_energy = _costs(method, network, vehicle)
     paper = EnergyModel(network, vehicle, "paper", "dissipation")
     extra = IN_TIME if method.endswith("-in-time") else None
-    return NightPlanner(network, energy, paper.potential_wh, rng, times, extra, by_energy)
+    return NightPlanner(network, vehicle, energy, paper.potential_wh, rng, times, extra, by_energy)
 
 
 def _costs(method: str, network: RoadNetwork, vehicle: Vehicle) -> tuple[Costs, bool]:
