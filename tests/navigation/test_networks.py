@@ -63,10 +63,10 @@ def test_damaged_and_strange_network_files_are_told(tmp_path: Path) -> None:
 def test_a_network_of_a_newer_format_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("superarm.navigation.network.VERSION", 2)
+    monkeypatch.setattr("superarm.navigation.network.VERSION", 4)
     roads.random_network(0).save(tmp_path / "new.npz")
     monkeypatch.setattr("superarm.navigation.network.VERSION", 1)
-    with pytest.raises(DataError, match="format version 2"):
+    with pytest.raises(DataError, match="format version 4"):
         RoadNetwork.load(tmp_path / "new.npz")
 
 

@@ -9,10 +9,12 @@ from superarm.navigation.energy import (
     potential_energy,
 )
 from superarm.navigation.formats import fetch, open_network, read_osm, read_sumo
+from superarm.navigation.mechanical import kinetic_energy, mechanical_difference
 from superarm.navigation.methods import METHODS, navigator
 from superarm.navigation.model import EnergyModel
 from superarm.navigation.network import RoadNetwork
 from superarm.navigation.problem import NavigationProblem
+from superarm.navigation.roads import RoadModel, Spread
 from superarm.navigation.routes import crossing_routes
 from superarm.navigation.traffic import Closures, Congestion
 
@@ -22,13 +24,17 @@ __all__ = [
     "Congestion",
     "EnergyModel",
     "NavigationProblem",
+    "RoadModel",
     "RoadNetwork",
+    "Spread",
     "Vehicle",
     "crossing_routes",
     "deterministic_energy",
     "dissipation",
     "fetch",
     "generate_city",
+    "kinetic_energy",
+    "mechanical_difference",
     "navigator",
     "open_network",
     "potential_difference",

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -19,6 +20,8 @@ from superarm.simulation.simulator import receive, send
 
 KNOWN_VERSIONS = (1, 20)
 """From this version of SUMO on its parameters have the names that are used here."""
+
+_PATIENCE_S = 10.0
 
 
 class SimulationError(SuperarmError):
@@ -36,7 +39,8 @@ class Settings:
         jam_s: after how long SUMO takes a vehicle out that cannot move; its trip has failed.
         most_trip_s: after how long a trip has failed.
         radial_drag: friction in bends, which our own physics do not know.
-        resets: whether every day begins from the same state of lights and chance.
+        imperfection: of the driver, SUMO's sigma from 0 to 1: how much speed is left unused.
+        resets: whether every day begins from the same state of lights; chance goes on.
     """
 
     seed: int = 0
@@ -45,6 +49,7 @@ class Settings:
     jam_s: float = 300.0
     most_trip_s: float = 7200.0
     radial_drag: float = 0.1
+    imperfection: float = 0.5
     resets: bool = True
 
 
@@ -77,7 +82,7 @@ class DayDone:
 Event = Arrived | Failed | DayDone
 
 
-def vehicle_type(vehicle: Vehicle, radial_drag: float) -> str:
+def vehicle_type(vehicle: Vehicle, settings: Settings) -> str:
     """Return SUMO's description of a vehicle with every parameter of its energy model explicit.
 
     SUMO's defaults differ between versions, so that none is left to it. Its air has 1.2041 kg per
@@ -93,7 +98,7 @@ def vehicle_type(vehicle: Vehicle, radial_drag: float) -> str:
         "frontSurfaceArea": vehicle.front_area_m2 * vehicle.air_density / 1.2041,
         "airDragCoefficient": vehicle.drag_coefficient,
         "rotatingMass": vehicle.rotating_mass_kg,
-        "radialDragCoefficient": radial_drag,
+        "radialDragCoefficient": settings.radial_drag,
         "rollDragCoefficient": vehicle.rolling_resistance,
         "constantPowerIntake": vehicle.auxiliary_power_w,
         "propulsionEfficiency": vehicle.powertrain_efficiency,
@@ -107,7 +112,8 @@ def vehicle_type(vehicle: Vehicle, radial_drag: float) -> str:
     )
     return (
         f'<vType id="superarm" vClass="passenger" emissionClass="Energy" '
-        f'mass="{vehicle.mass_kg}" sigma="0.5" speedFactor="1" speedDev="0">{inner}</vType>'
+        f'mass="{vehicle.mass_kg}" sigma="{settings.imperfection}" speedFactor="1" speedDev="0">'
+        f"{inner}</vType>"
     )
 
 
@@ -130,7 +136,7 @@ class Simulator:
         folder = Path(self._folder.name)
         types = folder / "types.add.xml"
         others = '<vType id="others" vClass="passenger" speedDev="0.1" sigma="0.5"/>'
-        mine = vehicle_type(self.vehicle, self.settings.radial_drag)
+        mine = vehicle_type(self.vehicle, self.settings)
         types.write_text(f"<additional>{mine}{others}</additional>")
         options = {
             "network": str(self.network),
@@ -139,14 +145,16 @@ class Simulator:
             "vehicle_class": "passenger",
             **vars(self.settings),
         }
-        environment = {**os.environ, "PYTHONHASHSEED": "0"}
-        self._child = subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, str(Path(__file__).with_name("simulator.py"))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=(folder / "log.txt").open("wb"),
-            env=environment,
-        )
+        # it warns beside another pyarrow than its own, which is not loaded there
+        environment = os.environ | {"LIBSUMO_AS_TRACI": "quiet"}
+        with (folder / "log.txt").open("wb") as log:
+            self._child = subprocess.Popen(  # noqa: S603 - our own module
+                [sys.executable, str(Path(__file__).with_name("simulator.py"))],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=environment,
+            )
         try:
             self._send(options)
             answer = self._receive()
@@ -192,7 +200,8 @@ class Simulator:
             self._child.wait()
             for stream in (self._child.stdin, self._child.stdout):
                 if stream is not None:
-                    stream.close()
+                    with suppress(OSError):  # what was not sent is not missed
+                        stream.close()
             self._child = None
         if self._folder is not None:
             self._folder.cleanup()
@@ -209,7 +218,7 @@ class Simulator:
             raise SimulationError(msg)
         try:
             send(self._child.stdin, message)
-        except (BrokenPipeError, OSError) as error:
+        except OSError as error:
             raise SimulationError(self._death()) from error
 
     def _receive(self) -> dict[str, Any]:
@@ -225,7 +234,7 @@ class Simulator:
         return answer
 
     def _death(self) -> str:
-        code = None if self._child is None else self._child.poll()
+        code = None if self._child is None else self._child.wait(_PATIENCE_S)
         return f"the simulator died (exit status {code}){self._log()}"
 
     def _log(self) -> str:

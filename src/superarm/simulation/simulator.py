@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import IO, Any
 
 _TYPE = "superarm"
@@ -115,6 +116,7 @@ class Simulation:
 
     def __init__(self, options: dict[str, Any]) -> None:
         """Load everything; `options` are those of `superarm.simulation.process.Settings`."""
+        sys.modules["pyarrow"] = None  # type: ignore[assignment] # libsumo brings its own
         import libsumo  # noqa: PLC0415 - here, and nowhere else
 
         self._sumo = libsumo
@@ -123,6 +125,8 @@ class Simulation:
         self._most_s = float(options["most_trip_s"])
         self._lengths: dict[str, float] = {}
         self._lanes: dict[str, int] = {}
+        self._after: dict[str, set[str]] = {}
+        self._routes = 0
         self._kind = str(options["vehicle_class"])
         arguments = ["sumo", "-n", options["network"], "--step-length", str(self._step)]
         arguments += ["--seed", str(options["seed"]), "--no-step-log", "--no-warnings"]
@@ -151,6 +155,14 @@ class Simulation:
                     self._lanes[edge] = number
                     break
         return self._lanes[edge]
+
+    def after(self, edge: str) -> set[str]:
+        """Return the edges that a turn leads to from an edge."""
+        if edge not in self._after:
+            lanes = range(self._sumo.edge.getLaneNumber(edge))
+            links = [link for i in lanes for link in self._sumo.lane.getLinks(f"{edge}_{i}")]
+            self._after[edge] = {link[0].rpartition("_")[0] for link in links}
+        return self._after[edge]
 
     def day(self, order: dict[str, Any], ask: Callable[[list[str], float], list[Any]]) -> Any:  # noqa: ANN401
         """Drive all trips of a day; yield what happens, finish with sums.
@@ -200,17 +212,21 @@ class Simulation:
     def _depart(self, name: str, route: Any) -> str | None:  # noqa: ANN401 - from outside
         """Let a vehicle depart; return what is in the way, if anything is."""
         sumo = self._sumo
-        for edge in route:
+        for before, edge in pairwise([None, *route]):
             try:
                 lane = self.lane(edge)
             except sumo.TraCIException:
                 return f"SUMO knows no edge {edge!r}"
             if lane < 0:
                 return f"a {self._kind} may not drive on edge {edge!r}"
+            if before is not None and edge not in self.after(before):
+                return f"no legal turn of its route leads from edge {before!r} to {edge!r}"
+        self._routes += 1
+        number = f"r{self._routes}"
         try:
-            sumo.route.add(name, list(route))
+            sumo.route.add(number, list(route))
             sumo.vehicle.add(
-                name, name, typeID=_TYPE, depart="now", departLane="best", departPos="base",
+                name, number, typeID=_TYPE, depart="now", departLane="best", departPos="base",
                 departSpeed="0",
             )  # fmt: skip
             last = route[-1]

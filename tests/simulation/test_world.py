@@ -1,0 +1,188 @@
+"""SUMO as the world."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from parts import require_module
+from superarm.navigation import RoadNetwork, Vehicle, dissipation, generate_city
+from superarm.navigation.mechanical import mechanical_difference
+from superarm.oracles import Dijkstra, Paths
+
+require_module("libsumo", "simulation")
+
+from superarm.simulation import (  # noqa: E402 - where it is installed
+    Settings,
+    SimulationError,
+    Simulator,
+    SumoWorld,
+    Traffic,
+    Trip,
+    plan_by,
+)
+
+CITY = generate_city(1, 500).largest_component()
+
+
+def straight(length_m: float = 3000.0, speed_ms: float = 13.9, grade: float = 0.0) -> RoadNetwork:
+    """A straight road there and back, in three parts each."""
+    n = 4
+    x = np.linspace(0, length_m, n)
+    ends = np.array([(i, i + 1) for i in range(n - 1)] + [(i + 1, i) for i in range(n - 1)][::-1])
+    points = np.column_stack([x, np.zeros(n)])
+    m = len(ends)
+    turns = [(i, i + 1) for i in range(m - 1)] + [(m - 1, 0)]
+    return RoadNetwork(
+        name="straight",
+        edge_ids=np.array([f"e{i}" for i in range(m)]),
+        from_junction=ends[:, 0].copy(),
+        to_junction=ends[:, 1].copy(),
+        length_m=np.full(m, length_m / (n - 1)),
+        speed_ms=np.full(m, speed_ms),
+        lanes=np.ones(m, dtype=int),
+        junction_ids=np.array([f"j{i}" for i in range(n)]),
+        junction_xy_m=points,
+        junction_height_m=grade * x,
+        shape_xy_m=points[ends].reshape(-1, 2),
+        shape_start=np.arange(0, 2 * m + 1, 2),
+        turns=np.array(turns),
+    )
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[SumoWorld]:
+    with SumoWorld(CITY) as made:
+        yield made
+
+
+def shortest(world: SumoWorld) -> Any:
+    net = world.network
+    paths = Paths.on_turns(net.n_edges, net.turns, int(net.turns[0, 0]), int(net.turns[0, 1]))
+    select = Dijkstra().select
+    return plan_by(lambda trip: select(paths.between(trip.start, trip.goal), -net.length_m))
+
+
+@pytest.mark.parametrize("grade", [0.0, 0.04, -0.02])
+def test_free_flow_on_a_straight_road_agrees_with_our_physics(grade: float) -> None:
+    vehicle = Vehicle(rotating_mass_kg=40.0)
+    careful = Settings(imperfection=0.0)
+    with SumoWorld(straight(grade=grade), vehicle=vehicle, settings=careful) as made:
+        day = made.day(1, [Trip("t", 0, 2, 0.0)], plan_by(lambda _: np.arange(3)))
+    (drive,) = day.drives
+    net = made.network
+    lost = drive.energy_wh - mechanical_difference(net, vehicle, drive.edges, drive.speed_ms)
+    expected = dissipation(net, vehicle)[drive.edges]
+    assert_allclose(lost[1], expected[1], rtol=0.02)  # the middle is driven at the limit
+    # at both ends it is slower than that, and stopping loses some
+    assert_allclose(
+        drive.total_wh - lost.sum(),
+        mechanical_difference(net, vehicle, drive.edges).sum(),
+        atol=0.1,
+    )
+    assert_allclose(lost.sum(), expected.sum(), rtol=0.05)
+    assert_allclose(drive.seconds[1], 1000 / 13.9, rtol=0.02)
+
+
+def test_the_exported_city_is_the_city(world: SumoWorld) -> None:
+    net = world.network
+    place = {name: i for i, name in enumerate(CITY.edge_ids.tolist())}
+    same = np.array([place[name] for name in net.edge_ids.tolist()])
+    assert net.n_edges > 0.97 * CITY.n_edges
+    assert_allclose(net.length_m, CITY.length_m[same], atol=0.02)
+    assert_allclose(net.speed_ms, CITY.speed_ms[same], atol=0.01)
+    assert_allclose(net.climb_m, CITY.climb_m[same], atol=0.02)
+    assert net.junction_light.any()
+
+
+def test_the_same_world_again_gives_the_same_drives(world: SumoWorld) -> None:
+    trips = world.trips(1, 6, 0.0, 120.0)
+    assert trips == world.trips(1, 6, 0.0, 120.0)
+    days = []
+    for _ in range(2):
+        with SumoWorld(world.file, settings=Settings(seed=5)) as again:
+            days.append([again.day(number, trips, shortest(again)) for number in (1, 2)])
+    for one, other in zip(*days, strict=True):
+        assert [drive.total_wh for drive in one.drives] == [
+            drive.total_wh for drive in other.drives
+        ]
+        assert not one.failed
+        assert len(one.drives) == 6
+    for drive in days[0][0].drives:
+        assert drive.edges[[0, -1]].tolist() == [drive.trip.start, drive.trip.goal]
+        assert drive.speed_ms[0] == 0
+        assert drive.speed_ms[-1] < 0.1  # what SUMO calls standing
+        assert (drive.seconds > 0).all()
+
+
+def test_it_is_an_environment_like_any_other(world: SumoWorld) -> None:
+    rng = np.random.default_rng(0)
+    available = world.observe(1, rng)
+    route = Dijkstra().select(available.feasible, -world.network.length_m)
+    rewards = world.pull(available, route, rng)
+    assert rewards.shape == route.shape
+    assert rewards.sum() < 0
+
+
+def test_other_cars_are_the_same_for_everybody(world: SumoWorld) -> None:
+    traffic = Traffic.random(world.file, [(0, 300, 0.4)], seed=3, pool=60)
+    again = Traffic.random(world.file, [(0, 300, 0.4)], seed=3, pool=60)
+    assert traffic.pool == again.pool
+    assert traffic.day(4) == again.day(4) != traffic.day(5)
+    known = set(world.network.edge_ids.tolist())
+    assert sum(set(route) <= known for route in traffic.pool) > 0.8 * len(traffic.pool)
+    world.traffic = traffic
+    try:
+        day = world.day(2, world.trips(2, 3, 200.0, 300.0), shortest(world))
+    finally:
+        world.traffic = Traffic.none()
+    assert day.others > 50
+    assert len(day.drives) + len(day.failed) == 3
+
+
+def test_routes_that_cannot_be_driven_fail_by_themselves(world: SumoWorld) -> None:
+    good = world.trips(3, 1, 0.0, 10.0)[0]
+    plan = shortest(world)
+    bad = Trip("bad", good.start, good.goal, 5.0)
+
+    def route(trip: Trip) -> Any:
+        return np.array([good.goal, good.start]) if trip.name == "bad" else plan.route(trip)
+
+    day = world.day(3, [good, bad], plan_by(route))
+    assert [one.trip.name for one in day.drives] == [good.name]
+    assert day.failed[0].name == "bad"
+    assert "no legal turn" in day.failed[0].reason
+    with pytest.raises(ValueError, match="same name"):
+        world.day(3, [good, good], plan)
+
+
+def test_a_simulator_that_dies_fails_its_trips_and_the_next_day_goes_on(world: SumoWorld) -> None:
+    trips = world.trips(4, 2, 0.0, 60.0)
+    plan = shortest(world)
+
+    def deadly(trip: Trip) -> Any:
+        if trip.name == trips[-1].name:
+            assert world._simulator is not None  # noqa: SLF001
+            assert world._simulator._child is not None  # noqa: SLF001
+            world._simulator._child.kill()  # noqa: SLF001
+        return plan.route(trip)
+
+    day = world.day(4, trips, plan_by(deadly))
+    assert len(day.drives) + len(day.failed) == 2
+    assert "died" in day.failed[-1].reason
+    assert len(world.day(4, trips, plan).drives) == 2
+
+
+def test_networks_that_sumo_cannot_load_say_so(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.net.xml"
+    broken.write_text("<net><edge id='a'")
+    with (
+        pytest.raises(SimulationError, match="simulator died|SUMO says"),
+        Simulator(broken, Vehicle()),
+    ):
+        pass
+    with pytest.raises(SimulationError, match="not running"):
+        Simulator(broken, Vehicle(), Settings())._send({})  # noqa: SLF001
