@@ -15,6 +15,7 @@ NOUNS = {
     "figure": "Figures of stored experiments.",
     "bound": "Regret bounds.",
     "serve": "Routes that learn, over HTTP.",
+    "simulate": "A fleet in SUMO that asks a running service.",
 }
 """Each is a module beside this one, with an `app`; it is imported only when it is asked for."""
 

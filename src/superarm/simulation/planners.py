@@ -27,7 +27,7 @@ LEAST_SHARE = 0.05
 _BISECTIONS = 7
 _WORTH_AGAIN = np.log(1.3)
 _FEWEST_TRIPS = 30
-_MOST_SQUARE = 9.0
+_FAR_OFF = 3.0  # deviations
 _MOST_PRICE = 5.0  # Wh per second
 
 
@@ -140,8 +140,10 @@ def fitted_noise(surprises: Sequence[tuple[float, float, float]]) -> float:
 
     def unlikely(log_factor: float) -> float:
         variance = roads + np.exp(log_factor) * noise
-        # one trip in a jam must not widen all others
-        return float((np.minimum(off**2 / variance, _MOST_SQUARE) + np.log(variance)).sum())
+        z = np.abs(off) / np.sqrt(variance)
+        # Huber's loss: one trip in a jam must not widen all others
+        square = np.where(z < _FAR_OFF, z**2, _FAR_OFF * (2 * z - _FAR_OFF))
+        return float((square + np.log(variance)).sum())
 
     found = minimize_scalar(unlikely, bounds=(np.log(0.05), np.log(100.0)), method="bounded")
     return float(np.exp(found.x))

@@ -212,6 +212,8 @@ class Simulation:
     def _depart(self, name: str, route: Any) -> str | None:  # noqa: ANN401 - from outside
         """Let a vehicle depart; return what is in the way, if anything is."""
         sumo = self._sumo
+        if not route:
+            return "it was given no route"
         for before, edge in pairwise([None, *route]):
             try:
                 lane = self.lane(edge)

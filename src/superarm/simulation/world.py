@@ -15,6 +15,7 @@ import numpy as np
 
 from superarm.arms import Arms, Round, SuperArm
 from superarm.arrays import Rows, Vector
+from superarm.errors import InfeasibleError
 from superarm.navigation import RoadNetwork, Vehicle, read_sumo
 from superarm.oracles import Paths
 from superarm.simulation.drives import Drive, Trip, drive_of
@@ -200,6 +201,7 @@ class _DaySheet:
     wanted: dict[str, Trip]
     planner: Planner
     routes: dict[str, Rows] = field(default_factory=dict)
+    without: dict[str, str] = field(default_factory=dict)
     drives: list[Drive] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
     done: DayDone = field(default_factory=lambda: DayDone(0, 0, 0))
@@ -208,7 +210,11 @@ class _DaySheet:
         """Ask the planner for routes of those that depart now."""
         del clock
         for name in names:
-            self.routes[name] = np.asarray(self.planner.route(self.wanted[name]), dtype=np.intp)
+            try:
+                route = np.asarray(self.planner.route(self.wanted[name]), dtype=np.intp)
+            except InfeasibleError as error:  # the others drive all the same
+                route, self.without[name] = np.empty(0, dtype=np.intp), str(error)
+            self.routes[name] = route
         return [self.network.edge_ids[self.routes[name]].tolist() for name in names]
 
     def note(self, event: Event) -> None:
@@ -222,7 +228,8 @@ class _DaySheet:
             else _drive(event, self.wanted[event.name], self.routes[event.name])
         )
         if isinstance(found, Failed):
-            self.failed.append(found)
+            reason = self.without.get(found.name, found.reason)
+            self.failed.append(Failed(found.name, reason))
         else:
             self.drives.append(found)
             self.planner.arrived(found)

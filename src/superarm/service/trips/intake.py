@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from superarm.arrays import Rows
-from superarm.navigation import RoadNetwork
+from superarm.arrays import Rows, Vector
+from superarm.navigation import RoadNetwork, Vehicle, kinetic_energy
 from superarm.service.model.fleet import CLASSES
 from superarm.service.model.posterior import RoadPosterior
 from superarm.service.model.trip import MeasuredTrip, Reader
@@ -134,7 +134,10 @@ class Intake:
             vehicle = vehicle_of(trip.vehicle)
         else:
             vehicle = CLASSES["car"] if route is None else route.vehicle
-        return MeasuredTrip(vehicle, edges, *spans_of(trip, edges.size)), route
+        first, last, energies = spans_of(trip, edges.size)
+        if trip.speeds_ms is not None:
+            energies = energies - _of_motion(vehicle, trip.speeds_ms, first, last, edges.size)
+        return MeasuredTrip(vehicle, edges, first, last, energies), route
 
     def _edges(self, trip: TripIn) -> Rows:
         """Return the edges of a trip, which must be a path but where it says otherwise."""
@@ -181,6 +184,20 @@ class Intake:
         if route is not None and route.vehicle == kept.vehicle and kept.is_whole:
             row["best_wh"] = route.best_wh
         return row
+
+
+def _of_motion(
+    vehicle: Vehicle, speeds_ms: Sequence[float], first: Rows, last: Rows, n_edges: int
+) -> Vector:
+    """Return by how much the energy of motion grows along spans, in Wh."""
+    if len(speeds_ms) != n_edges + 1:
+        msg = (
+            f"speeds_ms has {len(speeds_ms)} entries for {n_edges} edges; give the speed at which "
+            "each edge was entered, and the one at the end"
+        )
+        raise UnusableTripError(msg)
+    motion = kinetic_energy(vehicle, speeds_ms)
+    return motion[last + 1] - motion[first]
 
 
 class _UnknownEdgeError(Exception):

@@ -22,6 +22,7 @@ from superarm.service.routes.tokens import MOST_CHARACTERS
 
 MOST_TRIP_EDGES = 2_000
 MOST_TRIPS = 1_000
+MOST_SPEED_MS = 120.0
 MOST_AHEAD = timedelta(days=366)
 """Clocks differ, and may be set wrongly, here or there; beyond this it is no clock."""
 
@@ -89,6 +90,17 @@ class TripIn(Given):
     )
     spans: Annotated[list[Span], Field(min_length=1, max_length=MOST_TRIP_EDGES)] | None = None
     total_energy_wh: _Energy | None = None
+    speeds_ms: (
+        Annotated[
+            list[Annotated[float, Field(ge=0, le=MOST_SPEED_MS)]],
+            Field(min_length=2, max_length=MOST_TRIP_EDGES + 1),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="Speed at which each edge was entered, and at the end: energy of motion that "
+        "passes from one edge to the next is then not charged to roads.",
+    )
 
     @model_validator(mode="after")
     def _one_of_each(self) -> "TripIn":

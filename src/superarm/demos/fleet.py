@@ -1,0 +1,179 @@
+"""A fleet in SUMO that drives by a running service: it asks over HTTP, drives, and reports."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Literal, get_args
+
+import numpy as np
+
+from superarm.arrays import Rows
+from superarm.client import Client, ServiceError
+from superarm.errors import InfeasibleError
+from superarm.simulation import Day, Drive, SumoWorld, Trip
+
+Report = Literal["totals", "spans", "edges"]
+
+_SPAN = 10
+
+
+@dataclass(eq=False)
+class ServicePlanner:
+    """Asks the service for routes and reports drives to it.
+
+    Args:
+        world: where it is driven.
+        client: of the service.
+        report: whole trips, spans of ten edges, or every edge with the speeds between them.
+        begin: when the first day began; reports carry times after it.
+        mode: of routes, see ``POST /v1/routes``.
+    """
+
+    world: SumoWorld
+    client: Client
+    report: Report = "totals"
+    begin: datetime = field(default_factory=lambda: datetime.now(UTC).replace(microsecond=0))
+    mode: str = "explore"
+
+    def __post_init__(self) -> None:
+        """Begin with nothing asked."""
+        if self.report not in get_args(Report):
+            msg = f"report must be one of {get_args(Report)}, got {self.report!r}"
+            raise ValueError(msg)
+        self.day = 0
+        self.expected_wh: dict[str, tuple[float, float, float]] = {}
+        self.refused: list[str] = []
+        self._tokens: dict[str, str] = {}
+
+    def route(self, trip: Trip) -> Rows:
+        """Ask for a route."""
+        ids = self.world.network.edge_ids
+        try:
+            answer = self.client.route(str(ids[trip.start]), str(ids[trip.goal]), mode=self.mode)
+        except ServiceError as error:
+            msg = f"the service gives no route: {error}"
+            raise InfeasibleError(msg) from error
+        places = self.world.network.positions(answer["edges"])
+        if None in places:
+            missing = answer["edges"][places.index(None)]
+            msg = f"the service routes over edge {missing!r}, which the simulated city lacks"
+            raise InfeasibleError(msg)
+        self._tokens[trip.name] = answer["route_id"]
+        self.expected_wh[trip.name] = (
+            float(answer["energy_wh"]),
+            float(answer["energy_low_wh"]),
+            float(answer["energy_high_wh"]),
+        )
+        return np.array(places, dtype=np.intp)
+
+    def arrived(self, drive: Drive) -> None:
+        """Report a drive; one that is refused is counted, and the fleet drives on."""
+        name = drive.trip.name
+        when = self.begin + timedelta(days=self.day, seconds=float(drive.entered_s[-1]))
+        try:
+            self.client.report(
+                f"sumo-{self.begin.timestamp():.0f}-{name}",
+                when,
+                route_id=self._tokens.pop(name),
+                **measured(drive, self.report),
+            )
+        except ServiceError as error:
+            self.refused.append(f"{name}: {error}")
+
+
+def measured(drive: Drive, report: Report) -> dict[str, object]:
+    """Return what is told of a drive."""
+    energies = drive.energy_wh
+    if report == "totals":
+        return {"total_energy_wh": drive.total_wh}
+    speeds = np.maximum(drive.speed_ms, 0.0).tolist()
+    if report == "edges":
+        return {"edge_energy_wh": energies.tolist(), "speeds_ms": speeds}
+    spans = [
+        {
+            "first": first,
+            "last": min(first + _SPAN, energies.size) - 1,
+            "energy_wh": float(energies[first : first + _SPAN].sum()),
+        }
+        for first in range(0, energies.size, _SPAN)
+    ]
+    return {"spans": spans, "speeds_ms": speeds}
+
+
+@dataclass(frozen=True)
+class FleetDay:
+    """How a day of the fleet went.
+
+    Attributes:
+        number: of the day.
+        arrived: how many trips.
+        failed: how many did not.
+        energy_wh: per trip.
+        expected_wh: what the service had said.
+        covered: share of trips within the 90 % interval it had given.
+        time_s: per trip.
+        refused: reports that were not taken.
+        problem: why the first of the failed ones failed.
+    """
+
+    number: int
+    arrived: int
+    failed: int
+    energy_wh: float
+    expected_wh: float
+    covered: float
+    time_s: float
+    refused: int
+    problem: str = ""
+
+
+def drive_fleet(  # noqa: PLR0913 - a fleet has these parts
+    planner: ServicePlanner,
+    *,
+    days: int,
+    vehicles: int,
+    seconds: float = 3600.0,
+    seed: int = 0,
+    done: Callable[[FleetDay], None] | None = None,
+) -> list[FleetDay]:
+    """Let a fleet drive for some days, and return how each went.
+
+    Args:
+        planner: who asks the service.
+        days: how many.
+        vehicles: trips a day.
+        seconds: of every day in which trips depart.
+        seed: of the trips.
+        done: called after every day.
+    """
+    found = []
+    for number in range(1, days + 1):
+        planner.day, before = number, len(planner.refused)
+        trips = planner.world.trips(number, vehicles, 0.0, seconds, seed)
+        day = planner.world.day(number, trips, planner)
+        found.append(_summed(number, day, planner, len(planner.refused) - before))
+        if done is not None:
+            done(found[-1])
+    return found
+
+
+def _summed(number: int, day: Day, planner: ServicePlanner, refused: int) -> FleetDay:
+    drives = day.drives
+    problem = day.failed[0].reason if day.failed else ""
+    if not drives:
+        none = float("nan")
+        return FleetDay(number, 0, len(day.failed), none, none, none, none, refused, problem)
+    expected = np.array([planner.expected_wh[drive.trip.name] for drive in drives])
+    used = np.array([drive.total_wh for drive in drives])
+    inside = (expected[:, 1] <= used) & (used <= expected[:, 2])
+    return FleetDay(
+        number,
+        len(drives),
+        len(day.failed),
+        float(used.mean()),
+        float(expected[:, 0].mean()),
+        float(inside.mean()),
+        float(np.mean([drive.total_s for drive in drives])),
+        refused,
+        problem,
+    )

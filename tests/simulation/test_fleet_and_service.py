@@ -1,0 +1,123 @@
+"""A fleet in SUMO that drives by a running service, and one that learns by itself."""
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from parts import require_module
+from services import SUPERARM, add_key, running, small_city
+from superarm.navigation import RoadModel, Vehicle, kinetic_energy
+
+require_module("libsumo", "simulation")
+
+from superarm.demos.fleet import measured  # noqa: E402 - where it is installed
+from superarm.simulation import METHODS, Drive, SumoWorld, Trip, planner  # noqa: E402
+from superarm.simulation.planners import Learned, fitted_noise  # noqa: E402
+
+CITY = small_city()
+TRIP = Trip("t", 0, 1, 0.0)
+
+
+def test_a_fleet_asks_drives_and_reports(tmp_path: Path) -> None:
+    CITY.save(tmp_path / "city.npz")
+    database = str(tmp_path / "trips.db")
+    key = add_key(database, "report")
+    options = ["--network", str(tmp_path / "city.npz"), "--database", database]
+    with running(tmp_path, *options, key=key) as server:
+        environment = os.environ | {"SUPERARM_KEY": key}
+        for report in ("edges", "totals"):
+            done = subprocess.run(
+                [SUPERARM, "simulate", "--service", server.url, "--network",
+                 str(tmp_path / "city.npz"), "--days", "1", "--vehicles", "5",
+                 "--seconds", "60", "--report", report],
+                env=environment, capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            assert done.returncode == 0, done.stderr
+            assert "day 1: 5 trips" in done.stdout
+            assert "0 failed, 0 reports refused" in done.stdout
+        server.learned(10)
+
+
+def drive(speeds: Any, energies: Any) -> Drive:
+    size = len(energies)
+    entered = np.arange(size + 1.0)
+    return Drive(TRIP, np.arange(size), np.array(energies), entered, np.array(speeds))
+
+
+def test_what_is_reported_adds_up() -> None:
+    one = drive(np.r_[0.0, np.full(24, 9.0), 0.0], np.arange(25.0))
+    for report in ("totals", "spans", "edges"):
+        told: Any = measured(one, report)
+        total = told.get("total_energy_wh", 0.0)
+        total += sum(span["energy_wh"] for span in told.get("spans", ()))
+        total += sum(told.get("edge_energy_wh", ()))
+        assert_allclose(total, one.total_wh)
+        assert report == "totals" or len(told["speeds_ms"]) == 26
+
+
+@pytest.fixture(scope="module")
+def world() -> Any:
+    with SumoWorld(CITY) as made:
+        yield made
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_drives_and_learns(world: SumoWorld, method: str) -> None:
+    chosen = planner(method, world.network, Vehicle(), np.random.default_rng(0), (0.0, 30.0))
+    for number in (1, 2):
+        trips = world.trips(number, 3, 0.0, 60.0)
+        day = world.day(number, trips, chosen)
+        assert len(day.drives) == 3
+        chosen.night()
+    assert set(chosen.predictions) == {f"{d}.{i}" for d in (1, 2) for i in range(3)}
+    last = chosen.predictions["2.2"]
+    assert np.isfinite(last.time_s)
+    assert last.time_variance > 0
+    by_energy = method not in {"fastest", "fastest-learned", "shortest"}
+    assert np.isfinite(last.energy_wh) == by_energy
+    with pytest.raises(ValueError, match="no method 'best'"):
+        planner("best", world.network, Vehicle(), np.random.default_rng(0))
+
+
+def test_the_noise_of_trips_is_fitted() -> None:
+    rng = np.random.default_rng(0)
+    for true in (0.3, 1.0, 5.0):
+        roads, noise = rng.uniform(10, 50, 400), rng.uniform(50, 200, 400)
+        off = np.sqrt(roads + true * noise) * rng.standard_normal(400)
+        found = fitted_noise(list(zip(off, roads, noise, strict=True)))
+        assert abs(np.log(found / true)) < 0.35
+    assert fitted_noise([(1e9, 1.0, 1.0)] * 5) == 1.0  # too few to say
+
+
+def test_learning_again_with_another_noise_is_learning_with_it_at_once() -> None:
+    rng, model = np.random.default_rng(1), RoadModel(CITY)
+    costs = Learned(model, "mean")
+    shown = np.arange(40)
+    drives = []
+    for _ in range(45):
+        edges = rng.permutation(shown)[:20]
+        energy = model.physics[edges] + 30 * rng.standard_normal(20)
+        drives.append(Drive(TRIP, edges, energy, np.arange(21.0), np.zeros(21)))
+    flat = RoadModel(CITY, kinetic=False)
+    costs.learn(drives[:20])
+    assert costs.noise_factor == 1.0
+    costs.learn(drives[20:])
+    assert costs.noise_factor > 5
+    seen = [(one.edges, flat.measured_of(one)) for one in drives]
+    evidence = model.evidence(seen).with_noise(costs.noise_factor)
+    again = model.belief.condition_evidence(evidence)
+    assert_allclose(costs.belief.mean, again.mean, atol=1e-6)
+    assert_allclose(costs.belief.matrix, again.matrix, atol=1e-6)
+
+
+def test_motion_is_not_charged_to_roads() -> None:
+    one = drive([0.0, 10.0, 0.0], [50.0, -10.0])
+    model = RoadModel(CITY)
+    cost, plain = model.measured_of(one), RoadModel(CITY, kinetic=False).measured_of(one)
+    motion = kinetic_energy(Vehicle(), 10.0)
+    assert_allclose(cost - plain, [-motion, motion])
