@@ -1,5 +1,7 @@
 """The database: each trip once, on SQLite and PostgreSQL; folding and purging; late commits."""
 
+import hashlib
+import json
 import shutil
 import threading
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ from parts import require_command, require_module
 from services import fresh_database, postgresql, small_city, trip_between
 from superarm import DataError
 from superarm.beliefs import InducedGP
+from superarm.navigation import kinetic_energy
 
 require_module("fastapi", "service")
 
@@ -33,6 +36,7 @@ from superarm.service.tables import metadata  # noqa: E402
 from superarm.service.trips.folding import FoldedTrips  # noqa: E402
 from superarm.service.trips.history import Cursor, History  # noqa: E402
 from superarm.service.trips.intake import Checked, Intake  # noqa: E402
+from superarm.service.trips.packing import content_digest  # noqa: E402
 from superarm.service.trips.quarantine import forget_quarantined  # noqa: E402
 from superarm.service.trips.schemas import TripIn  # noqa: E402
 from superarm.service.trips.standings import Standing, let_in, set_aside, standings_of  # noqa: E402
@@ -100,6 +104,35 @@ def test_the_migrations_make_the_tables(database: Database) -> None:
     with database.engine.connect() as connection:
         context = MigrationContext.configure(connection)
         assert compare_metadata(context, metadata) == []
+
+
+def test_motion_between_edges_is_not_charged_to_roads() -> None:
+    edges, energies = trip_between(CITY, np.random.default_rng(5))
+    size = len(edges)
+    speeds = [0.0, *np.random.default_rng(6).uniform(0, 30, size - 1).tolist(), 0.0]
+    plain = TripIn(trip_id="a", edges=edges, driven_at=NOW, edge_energy_wh=energies)
+    fast = plain.model_copy(update={"speeds_ms": speeds})
+    before, after = (INTAKE.measured(trip)[0].energies_wh for trip in (plain, fast))
+    assert_allclose(before - after, np.diff(kinetic_energy(CLASSES["car"], speeds)), atol=1e-9)
+    assert_allclose(before.sum(), after.sum())  # it begins and ends at rest
+    ends: Any = {"edge_energy_wh": None, "total_energy_wh": 100.0}
+    total = INTAKE.measured(fast.model_copy(update=ends))[0]
+    assert_allclose(total.energies_wh, [100.0])
+    short = checked(fast.model_copy(update={"speeds_ms": speeds[:-1]}))
+    assert short.problem is not None
+    assert f"speeds_ms has {size} entries" in short.problem
+    with pytest.raises(ValueError, match="speeds_ms"):
+        TripIn(trip_id="a", edges=edges, driven_at=NOW, total_energy_wh=1.0, speeds_ms=[0, 1e9])
+
+
+def test_trips_without_speeds_have_the_checksum_they_always_had() -> None:
+    edges, energies = trip_between(CITY, np.random.default_rng(5))
+    plain = TripIn(trip_id="a", edges=edges, driven_at=NOW, edge_energy_wh=energies)
+    body = plain.model_dump(mode="json", exclude={"trip_id", "speeds_ms"})
+    known = hashlib.sha256(json.dumps(body, separators=(",", ":")).encode()).hexdigest()
+    assert content_digest(plain) == known
+    fast = plain.model_copy(update={"speeds_ms": [0.0] * (len(edges) + 1)})
+    assert content_digest(fast) != known
 
 
 def test_a_trip_is_kept_once_and_other_content_is_refused(database: Database) -> None:
