@@ -186,3 +186,17 @@ def test_networks_that_sumo_cannot_load_say_so(tmp_path: Path) -> None:
         pass
     with pytest.raises(SimulationError, match="not running"):
         Simulator(broken, Vehicle(), Settings())._send({})  # noqa: SLF001
+
+
+def test_versions_that_name_parameters_otherwise_are_refused(
+    world: SumoWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("superarm.simulation.process.KNOWN_VERSIONS", (99, 0))
+    with pytest.raises(SimulationError, match="SUMO 99.0 on"), Simulator(world.file, Vehicle()):
+        pass
+
+
+def test_a_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(SimulationError, match=r"pip install 'superarm\[simulation\]'"):
+        Simulator(Path("city.net.xml"), Vehicle()).start()

@@ -27,11 +27,13 @@ from superarm.experiments.engines import Engine, Processes, Ray, ThisProcess
 from superarm.experiments.fleets import (
     FleetResults,
     FleetSpec,
+    finished_worlds,
     is_fleet_study,
     read_fleet_study,
     run_fleet_study,
     write_fleet_report,
 )
+from superarm.experiments.fleets.config import FLEETS
 from superarm.experiments.plan import RunSpec
 from superarm.experiments.report import write_report
 from superarm.experiments.runner import RunPlan, methods_of, prepare, progress_of, run_plan
@@ -146,6 +148,16 @@ def status(
     as_json: _Json = False,
 ) -> None:
     """Show how much of an experiment is finished, and about how much CPU time is left."""
+    if is_fleet_study(file):
+        study = read_fleet_study(file)
+        where = output or Path("runs") / study.name
+        counts = {name: finished_worlds(where, name) for name in study.methods}
+        if as_json:
+            typer.echo(json.dumps(counts))
+            return
+        for name, count in counts.items():
+            typer.echo(f"{name}: {count} of {study.worlds} worlds")
+        return
     experiment = read_experiment(file)
     folder = output or Path("runs") / experiment.name
     found = progress_of(experiment, folder, beside=find_study(file).parent, data=data)
@@ -191,6 +203,13 @@ def list_(
             {"run": file.stem if folder is None else file.name, "name": experiment.name,
              "title": experiment.title,
              "methods": len(experiment.methods), "stored_runs": stored}
+        )  # fmt: skip
+    for file in sorted(FLEETS.glob("*.toml")) if folder is None else ():
+        study = read_fleet_study(file.stem)
+        stored = sum(finished_worlds(runs / study.name, name) for name in study.methods)
+        rows.append(
+            {"run": file.stem, "name": study.name, "title": study.title,
+             "methods": len(study.methods), "stored_runs": stored}
         )  # fmt: skip
     if as_json:
         typer.echo(json.dumps(rows))

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -162,6 +163,15 @@ class Simulator:
             self.stop()
             raise
         self.version = str(answer["ready"])
+        found = re.search(r"(\d+)[._](\d+)", self.version)
+        if found is None or (int(found[1]), int(found[2])) < KNOWN_VERSIONS:
+            self.stop()
+            wanted = ".".join(map(str, KNOWN_VERSIONS))
+            msg = (
+                f"this is {self.version}; parameters of vehicles have the names used here from "
+                f"SUMO {wanted} on: pip install --upgrade eclipse-sumo libsumo"
+            )
+            raise SimulationError(msg)
 
     def day(
         self,

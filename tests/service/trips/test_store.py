@@ -110,7 +110,7 @@ def test_motion_between_edges_is_not_charged_to_roads() -> None:
     edges, energies = trip_between(CITY, np.random.default_rng(5))
     size = len(edges)
     speeds = [0.0, *np.random.default_rng(6).uniform(0, 30, size - 1).tolist(), 0.0]
-    plain = TripIn(trip_id="a", edges=edges, driven_at=NOW, edge_energy_wh=energies)
+    plain = TripIn(trip_id="a", edges=edges, driven_at=NOW, edge_energy_wh=[*energies])
     fast = plain.model_copy(update={"speeds_ms": speeds})
     before, after = (INTAKE.measured(trip)[0].energies_wh for trip in (plain, fast))
     assert_allclose(before - after, np.diff(kinetic_energy(CLASSES["car"], speeds)), atol=1e-9)
@@ -122,12 +122,12 @@ def test_motion_between_edges_is_not_charged_to_roads() -> None:
     assert short.problem is not None
     assert f"speeds_ms has {size} entries" in short.problem
     with pytest.raises(ValueError, match="speeds_ms"):
-        TripIn(trip_id="a", edges=edges, driven_at=NOW, total_energy_wh=1.0, speeds_ms=[0, 1e9])
+        TripIn(trip_id="a", edges=edges, driven_at=NOW, total_energy_wh=1.0, speeds_ms=[0.0, 1e9])
 
 
 def test_trips_without_speeds_have_the_checksum_they_always_had() -> None:
     edges, energies = trip_between(CITY, np.random.default_rng(5))
-    plain = TripIn(trip_id="a", edges=edges, driven_at=NOW, edge_energy_wh=energies)
+    plain = TripIn(trip_id="a", edges=edges, driven_at=NOW, edge_energy_wh=[*energies])
     body = plain.model_dump(mode="json", exclude={"trip_id", "speeds_ms"})
     known = hashlib.sha256(json.dumps(body, separators=(",", ":")).encode()).hexdigest()
     assert content_digest(plain) == known

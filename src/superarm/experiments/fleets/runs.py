@@ -228,6 +228,11 @@ def path_of(folder: Path, spec: FleetSpec) -> Path:
     return folder / "runs" / f"{spec.key}.parquet"
 
 
+def finished_worlds(folder: Path, method: str) -> int:
+    """Return how many worlds of a method are stored."""
+    return len(list((folder / "runs" / method).glob("*.parquet")))
+
+
 def _told(spec: FleetSpec) -> str:
     """Return what a run depends on, without where its network file lies."""
     name = Path(spec.network).name
