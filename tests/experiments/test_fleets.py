@@ -18,6 +18,7 @@ from superarm.experiments.fleets import (
     write_fleet_report,
 )
 from superarm.experiments.fleets.config import FLEETS
+from superarm.experiments.fleets.pooled import pooled_regret
 
 PART = {"name": "all", "begin_s": 0, "end_s": 120, "trips": 3}
 SMALL: dict[str, Any] = {
@@ -79,8 +80,12 @@ def test_a_study_runs_is_resumed_and_reported(tmp_path: Path) -> None:
     assert results.trips["energy_wh"].size == 2 * 2 * 2 * 3
     results.write(tmp_path / "trips.parquet")
     again = FleetResults.read(tmp_path / "trips.parquet")
-    page = write_fleet_report(study, again, tmp_path / "report")
+    regret = pooled_regret(study, tmp_path)
+    assert {name: len(values) for name, values in regret.items()} == {"physics": 2, "GP-TS": 2}
+    assert min(min(values) for values in regret.values()) >= -1e-9
+    page = write_fleet_report(study, again, tmp_path / "report", regret)
     assert "| GP-TS |" in page.read_text()
+    assert "together (2 worlds)" in page.read_text()
     assert (tmp_path / "report" / "by-day.png").stat().st_size > 10_000
     with pytest.raises(DataError, match="other settings"):
         run_fleet_study(study.model_copy(update={"days": 3}), tmp_path)

@@ -34,6 +34,7 @@ from superarm.experiments.fleets import (
     write_fleet_report,
 )
 from superarm.experiments.fleets.config import FLEETS
+from superarm.experiments.fleets.pooled import pooled_regret
 from superarm.experiments.plan import RunSpec
 from superarm.experiments.report import write_report
 from superarm.experiments.runner import RunPlan, methods_of, prepare, progress_of, run_plan
@@ -134,7 +135,8 @@ def _run_fleets(file: str, output: Path | None, engine: Engine, data: Path | Non
     if done[0] > len(failures) or (folder / "runs").is_dir():
         results = FleetResults.read(folder)
         results.write(folder / "trips.parquet")
-        typer.echo(f"Report: {write_fleet_report(study, results, folder)}")
+        regret = pooled_regret(study, folder, data)
+        typer.echo(f"Report: {write_fleet_report(study, results, folder, regret)}")
     if failures:
         raise typer.Exit(1)
 
@@ -151,11 +153,11 @@ def status(
     if is_fleet_study(file):
         study = read_fleet_study(file)
         where = output or Path("runs") / study.name
-        counts = {name: finished_worlds(where, name) for name in study.methods}
+        worlds = {name: finished_worlds(where, name) for name in study.methods}
         if as_json:
-            typer.echo(json.dumps(counts))
+            typer.echo(json.dumps(worlds))
             return
-        for name, count in counts.items():
+        for name, count in worlds.items():
             typer.echo(f"{name}: {count} of {study.worlds} worlds")
         return
     experiment = read_experiment(file)

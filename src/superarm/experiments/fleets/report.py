@@ -1,6 +1,7 @@
 """Tables and figures of a fleet study."""
 
 import io
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,20 @@ from superarm.saving.files import write_atomically
 _SHOWN = ("calibrated", "GP-TS", "GP-mean", "GP-TS-paper")
 
 
-def write_fleet_report(study: FleetStudy, results: FleetResults, folder: Path) -> Path:
-    """Write ``summary.md`` and the figure by day; return the page's path."""
+def write_fleet_report(
+    study: FleetStudy,
+    results: FleetResults,
+    folder: Path,
+    regret: Mapping[str, Sequence[float]] | None = None,
+) -> Path:
+    """Write ``summary.md`` and the figure by day; return the page's path.
+
+    Args:
+        study: what was declared.
+        results: all trips.
+        folder: where to write.
+        regret: by method and world, from `superarm.experiments.fleets.pooled`.
+    """
     reference = study.methods[0]
     lines = [f"# {study.title or study.name}", ""]
     for part in (None, *results.parts):
@@ -26,6 +39,15 @@ def write_fleet_report(study: FleetStudy, results: FleetResults, folder: Path) -
         lines += [markdown(rows, study.methods), ""]
     first = results.compared(reference, last_day=1)
     lines += ["## The first day: the price of exploring", "", markdown(first, study.methods), ""]
+    if regret:
+        worlds = len(next(iter(regret.values())))
+        lines += [f"## Regret against the map learned by all together ({worlds} worlds)", ""]
+        lines += ["| route by | Wh per trip | standard error |", "|---|---|---|"]
+        for name in study.methods:
+            values = np.array(regret[name])
+            error = values.std(ddof=1) / np.sqrt(worlds) if worlds > 1 else np.nan
+            lines.append(f"| {name} | {values.mean():.2f} | {error:.2f} |")
+        lines.append("")
     page = folder / "summary.md"
     folder.mkdir(parents=True, exist_ok=True)
     text = "\n".join(lines).encode()

@@ -90,9 +90,8 @@ def drive(spec: FleetSpec, network: RoadNetwork | None) -> FleetRecord:
     """Simulate one world with one method; the outcome depends on the spec alone."""
     del network  # SUMO reads its own file
     begin, cpu = time.perf_counter(), time.process_time()
-    source = _city(spec.edges, spec.city) if spec.network == "city" else Path(spec.network)
-    seed = int(stream(spec.seed, spec.world, "sumo").integers(1 << 31))
-    with threadpool_limits(1), SumoWorld(source, settings=Settings(seed=seed)) as world:
+    seed = _seed(spec)
+    with threadpool_limits(1), world_of(spec) as world:
         hours = tuple((part.begin_s, part.end_s, part.cars) for part in spec.parts if part.cars)
         if hours:
             world.traffic = Traffic.random(
@@ -128,6 +127,16 @@ def drive(spec: FleetSpec, network: RoadNetwork | None) -> FleetRecord:
         name: list(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)
     }
     return FleetRecord(columns, time.process_time() - cpu, time.perf_counter() - begin)
+
+
+def world_of(spec: FleetSpec) -> SumoWorld:
+    """Return the world of a run, without other cars."""
+    source = _city(spec.edges, spec.city) if spec.network == "city" else Path(spec.network)
+    return SumoWorld(source, settings=Settings(seed=_seed(spec)))
+
+
+def _seed(spec: FleetSpec) -> int:
+    return int(stream(spec.seed, spec.world, "sumo").integers(1 << 31))
 
 
 def _measured(
