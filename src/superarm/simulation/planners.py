@@ -14,6 +14,7 @@ from superarm.beliefs.sums.evidence import EvidenceSoFar
 from superarm.gaussian import cholesky_with_jitter
 from superarm.navigation import EnergyModel, RoadNetwork, Vehicle
 from superarm.navigation.roads import ENERGY_SPREAD, RoadModel, Spread
+from superarm.navigation.turns import TurnModel
 from superarm.oracles import Dijkstra, Paths
 from superarm.policies import MarginalThompson, Rectified
 from superarm.protocols import Belief, Posterior
@@ -220,6 +221,40 @@ class PaperCosts(Costs):
 
 
 @dataclass(eq=False)
+class TurnCosts(Costs):
+    """Costs of turns by a `TurnModel`: one joint draw per trip, the noise fitted as for roads."""
+
+    model: TurnModel
+
+    def __post_init__(self) -> None:
+        """Begin with the prior."""
+        self.belief = self.model.belief()
+        self._surprises: list[tuple[float, float, float]] = []
+
+    def of(self, rng: np.random.Generator, clock_s: float) -> Vector:
+        """Return the drawn costs of all turns, shape (t,)."""
+        del clock_s
+        least = LEAST_SHARE * self.model.roads.physics[self.model.edges]
+        drawn = np.maximum(self.belief.sample(rng), least)
+        return drawn[: self.model.network.n_turns]
+
+    def predicted(self, edges: Rows, clock_s: float) -> tuple[float, float]:
+        """Return mean and variance of the measured cost of a whole route."""
+        del clock_s
+        mean, unknown, noise = self.belief.trip(edges)
+        return mean, unknown + self.belief.noise_factor * noise
+
+    def learn(self, drives: Sequence[Drive]) -> None:
+        """Count all of them at once."""
+        seen = [(one.edges, self.model.roads.measured_of(one)) for one in drives]
+        for edges, cost in seen:
+            mean, unknown, noise = self.belief.trip(edges)
+            self._surprises.append((float(cost.sum()) - mean, unknown, noise))
+        counted = self.belief.condition(seen)
+        self.belief = replace(counted, noise_factor=fitted_noise(self._surprises))
+
+
+@dataclass(eq=False)
 class NightPlanner:
     """Routes by costs, and learns from all drives of a day in the night after it.
 
@@ -258,8 +293,12 @@ class NightPlanner:
 
     def route(self, trip: Trip) -> Rows:
         """Return the cheapest route by costs that are drawn for this trip alone."""
-        paths = self._graph.between(trip.start, trip.goal)
         costs = self.costs.of(self.rng, trip.departs_s)
+        if isinstance(self.costs, TurnCosts):
+            edges = self._by_turns(trip, costs)
+            self._predict(trip, edges)
+            return edges
+        paths = self._graph.between(trip.start, trip.goal)
 
         def best(price: float, times: Vector | None) -> Rows:
             total = costs if times is None else costs + price * times
@@ -271,6 +310,12 @@ class NightPlanner:
             edges = self._in_time(paths, expected, edges, best)
         self._predict(trip, edges)
         return edges
+
+    def _by_turns(self, trip: Trip, costs: Vector) -> Rows:
+        """Return the cheapest route by costs of turns; arriving costs the same on all of them."""
+        turns = self.network.turns
+        paths = Paths(self.network.n_edges, turns, trip.start, trip.goal)
+        return np.append(trip.start, turns[self._oracle.select(paths, -costs), 1])
 
     def _in_time(
         self,
@@ -317,7 +362,7 @@ class NightPlanner:
 METHODS = (
     "fastest", "fastest-learned", "shortest", "physics", "calibrated", "BI-TS", "GP-TS-paper",
     "GP-TS-kinetic", "GP-TS-relative", "GP-TS-global", "GP-TS", "GP-mean", "GP-TS-in-time",
-    "GP-mean-in-time", "physics-in-time",
+    "GP-mean-in-time", "physics-in-time", "GP-TS-turns",
 )  # fmt: skip
 """Names of `planner`: each step of the ladder from the paper's prior to ours is one."""
 
@@ -376,12 +421,13 @@ def _costs(method: str, network: RoadNetwork, vehicle: Vehicle) -> tuple[Costs, 
         case "BI-TS" | "GP-TS-paper" | "GP-TS-kinetic":
             paper = EnergyModel(network, vehicle, "paper", "dissipation")
             return PaperCosts(paper, name == "BI-TS", name == "GP-TS-kinetic"), True
-        case "calibrated":
-            return Learned(RoadModel(network, vehicle, spread=_STEPS[name]), "mean"), True
-        case "GP-mean":
-            return Learned(model, "mean"), True
+        case "GP-TS-turns":
+            roads = RoadModel(network, vehicle, spread=_STEPS["GP-TS-global"])
+            return TurnCosts(TurnModel(roads)), True
         case _:
-            return Learned(RoadModel(network, vehicle, spread=_STEPS[name])), True
+            choice: Choice = "mean" if name in {"calibrated", "GP-mean"} else "sample"
+            spread = _STEPS.get(name, ENERGY_SPREAD)
+            return Learned(RoadModel(network, vehicle, spread=spread), choice), True
 
 
 @dataclass(eq=False)
