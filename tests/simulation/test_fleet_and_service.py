@@ -17,7 +17,7 @@ require_module("libsumo", "simulation")
 
 from superarm.demos.fleet import measured  # noqa: E402 - where it is installed
 from superarm.simulation import METHODS, Drive, SumoWorld, Trip, planner  # noqa: E402
-from superarm.simulation.planners import Learned, fitted_noise  # noqa: E402
+from superarm.simulation.planners import Factors, Learned  # noqa: E402
 
 CITY = small_city()
 TRIP = Trip("t", 0, 1, 0.0)
@@ -84,14 +84,25 @@ def test_every_method_drives_and_learns(world: SumoWorld, method: str) -> None:
         planner("best", world.network, Vehicle(), np.random.default_rng(0))
 
 
-def test_the_noise_of_trips_is_fitted() -> None:
+@pytest.mark.parametrize("scale", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("true", [0.3, 1.0, 5.0])
+def test_how_uncertain_trips_are_is_fitted(scale: float, true: float) -> None:
     rng = np.random.default_rng(0)
-    for true in (0.3, 1.0, 5.0):
-        roads, noise = rng.uniform(10, 50, 400), rng.uniform(50, 200, 400)
-        off = np.sqrt(roads + true * noise) * rng.standard_normal(400)
-        found = fitted_noise(list(zip(off, roads, noise, strict=True)))
-        assert abs(np.log(found / true)) < 0.35
-    assert fitted_noise([(1e9, 1.0, 1.0)] * 5) == 1.0  # too few to say
+    roads, noise = rng.uniform(5, 300, 3000), rng.uniform(50, 200, 3000)
+    off = np.sqrt(scale * (roads + true * noise)) * rng.standard_normal(3000)
+    found = Factors.fitted(list(zip(off, roads, noise, strict=True)))
+    z = off / np.sqrt([found.variance(*pair) for pair in zip(roads, noise, strict=True)])
+    assert abs(np.log(found.scale / scale)) < 0.5
+    assert abs(np.log(found.noise / true)) < 0.7
+    assert abs((np.abs(z) < 1.645).mean() - 0.9) < 0.02
+
+
+def test_few_or_wild_trips_do_not_spoil_the_factors() -> None:
+    assert Factors.fitted([(1e9, 1.0, 1.0)] * 5) == Factors()  # too few to say
+    rng = np.random.default_rng(0)
+    usual = [(float(z), 0.5, 0.5) for z in rng.standard_normal(300)]
+    wild = Factors.fitted([*usual, *[(50.0, 0.5, 0.5)] * 3])
+    assert wild.variance(0.5, 0.5) < 2 * Factors.fitted(usual).variance(0.5, 0.5)
 
 
 def test_learning_again_with_another_noise_is_learning_with_it_at_once() -> None:
@@ -105,11 +116,11 @@ def test_learning_again_with_another_noise_is_learning_with_it_at_once() -> None
         drives.append(Drive(TRIP, edges, energy, np.arange(21.0), np.zeros(21)))
     flat = RoadModel(CITY, kinetic=False)
     costs.learn(drives[:20])
-    assert costs.noise_factor == 1.0
+    assert costs.factors == Factors()
     costs.learn(drives[20:])
-    assert costs.noise_factor > 5
+    assert costs.factors.noise > 3
     seen = [(one.edges, flat.measured_of(one)) for one in drives]
-    evidence = model.evidence(seen).with_noise(costs.noise_factor)
+    evidence = model.evidence(seen).with_noise(costs.factors.noise)
     again = model.belief.condition_evidence(evidence)
     assert_allclose(costs.belief.mean, again.mean, atol=1e-6)
     assert_allclose(costs.belief.matrix, again.matrix, atol=1e-6)

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize
 
 from superarm.arrays import Matrix, Rows, Vector
 from superarm.beliefs import DenseGP
@@ -28,7 +28,9 @@ LEAST_SHARE = 0.05
 _BISECTIONS = 7
 _WORTH_AGAIN = np.log(1.3)
 _FEWEST_TRIPS = 30
-_FAR_OFF = 3.0  # deviations
+_FREEDOM = 6.0
+_AS_NORMAL = 0.7662  # what a t of so many degrees finds of the variance of normal errors
+_USUAL = 0.5  # how far the logarithm of the scale is from zero
 _MOST_PRICE = 5.0  # Wh per second
 
 
@@ -71,13 +73,54 @@ class Fixed(Costs):
         return self.costs
 
 
+@dataclass(frozen=True)
+class Factors:
+    """What variances are multiplied by.
+
+    Attributes:
+        scale: of all of them, prior and noise alike: no mean depends on it.
+        noise: of noise, besides.
+    """
+
+    scale: float = 1.0
+    noise: float = 1.0
+
+    def variance(self, roads: float, noise: float) -> float:
+        """Return the variance of a trip by what is not known of roads, and by noise."""
+        return self.scale * (roads + self.noise * noise)
+
+    @classmethod
+    def fitted(cls, surprises: Sequence[tuple[float, float, float]]) -> "Factors":
+        """Return the factors that make prediction errors most likely, none if these are few.
+
+        Args:
+            surprises: error, variance by what was not known, and by noise, of every trip.
+        """
+        off, roads, noise = np.array(surprises).T
+        if off.size < _FEWEST_TRIPS:
+            return cls()
+
+        def unlikely(logs: Vector) -> float:
+            variance = np.exp(logs[0]) * (roads + np.exp(logs[1]) * noise)
+            # Student's t: one trip in a jam must not widen all others
+            square = off**2 / (_AS_NORMAL * variance)
+            loss = (_FREEDOM + 1) * np.log1p(square / _FREEDOM) + np.log(variance)
+            # where noise is all there is, both factors do the same: then noise alone
+            return float(loss.sum() + (logs[0] / _USUAL) ** 2)
+
+        wide = [(np.log(0.05), np.log(20.0)), (np.log(0.05), np.log(100.0))]
+        found = minimize(unlikely, np.zeros(2), method="L-BFGS-B", bounds=wide)
+        return cls(*np.exp(found.x).tolist())
+
+
 @dataclass(eq=False)
 class Learned(Costs):
     """Costs by a `RoadModel`: the posterior mean, or one joint draw per trip (Thompson).
 
-    How noisy trips are is fitted: every night the factor of all noise variances is chosen that made
-    the totals of the trips so far most likely, each as it was predicted before it was learned. If
-    that is another one than the roads were learned with, they are learned again from all trips.
+    How uncertain trips are is fitted every night, by two factors that made the totals of the trips
+    so far most likely, each as it was predicted before it was learned: one of all variances, which
+    moves no mean, and one more of noise. If that is another one than the roads were learned with,
+    they are learned again from all trips.
     """
 
     model: RoadModel
@@ -86,7 +129,7 @@ class Learned(Costs):
     def __post_init__(self) -> None:
         """Begin with the prior."""
         self.belief: DenseGP = self.model.belief
-        self.noise_factor = 1.0
+        self.factors = Factors()
         self._seen = EvidenceSoFar()
         self._factor: Matrix | None = None
         self._surprises: list[tuple[float, float, float]] = []
@@ -99,14 +142,15 @@ class Learned(Costs):
             if self._factor is None:
                 largest = float(self.belief.prior.variance.max())
                 self._factor = cholesky_with_jitter(self.belief.matrix.copy(), largest)
-            costs = costs + self._factor @ rng.standard_normal(costs.size)
+            drawn = self._factor @ rng.standard_normal(costs.size)
+            costs = costs + np.sqrt(self.factors.scale) * drawn
         return np.maximum(costs, LEAST_SHARE * self.model.physics)
 
     def predicted(self, edges: Rows, clock_s: float) -> tuple[float, float]:
         """Return mean and variance of the measured cost of a whole route."""
         del clock_s
         roads, noise = self.model.trip_variances(self.belief, edges)
-        return -float(self.belief.mean[edges].sum()), roads + self.noise_factor * noise
+        return -float(self.belief.mean[edges].sum()), self.factors.variance(roads, noise)
 
     def learn(self, drives: Sequence[Drive]) -> None:
         """Condition on all of them at once."""
@@ -119,35 +163,15 @@ class Learned(Costs):
             self._surprises.append((off, roads, noise))
         evidence = self.model.evidence(seen)
         self._seen = self._seen.after(evidence)
-        factor = fitted_noise(self._surprises)
-        if abs(np.log(factor / self.noise_factor)) > _WORTH_AGAIN:
-            self.noise_factor = factor
+        fitted, before = Factors.fitted(self._surprises), self.factors.noise
+        if abs(np.log(fitted.noise / before)) > _WORTH_AGAIN:
+            self.factors = fitted
             total = self._seen.total(self.model.network.n_edges)
-            self.belief = self.model.belief.condition_evidence(total.with_noise(factor))
+            self.belief = self.model.belief.condition_evidence(total.with_noise(fitted.noise))
         else:
-            self.belief = self.belief.condition_evidence(evidence.with_noise(self.noise_factor))
+            self.factors = Factors(fitted.scale, before)
+            self.belief = self.belief.condition_evidence(evidence.with_noise(before))
         self._factor = None
-
-
-def fitted_noise(surprises: Sequence[tuple[float, float, float]]) -> float:
-    """Return the factor of noise variances that makes prediction errors most likely.
-
-    Args:
-        surprises: error, variance by what was not known, and variance by noise, of every trip.
-    """
-    off, roads, noise = np.array(surprises).T
-    if off.size < _FEWEST_TRIPS:
-        return 1.0
-
-    def unlikely(log_factor: float) -> float:
-        variance = roads + np.exp(log_factor) * noise
-        z = np.abs(off) / np.sqrt(variance)
-        # Huber's loss: one trip in a jam must not widen all others
-        square = np.where(z < _FAR_OFF, z**2, _FAR_OFF * (2 * z - _FAR_OFF))
-        return float((square + np.log(variance)).sum())
-
-    found = minimize_scalar(unlikely, bounds=(np.log(0.05), np.log(100.0)), method="bounded")
-    return float(np.exp(found.x))
 
 
 @dataclass(eq=False)
@@ -229,20 +253,23 @@ class TurnCosts(Costs):
     def __post_init__(self) -> None:
         """Begin with the prior."""
         self.belief = self.model.belief()
+        self.factors = Factors()
         self._surprises: list[tuple[float, float, float]] = []
 
     def of(self, rng: np.random.Generator, clock_s: float) -> Vector:
         """Return the drawn costs of all turns, shape (t,)."""
         del clock_s
         least = LEAST_SHARE * self.model.roads.physics[self.model.edges]
-        drawn = np.maximum(self.belief.sample(rng), least)
-        return drawn[: self.model.network.n_turns]
+        mean = self.belief.mean()
+        drawn = mean + np.sqrt(self.factors.scale) * (self.belief.sample(rng) - mean)
+        costs: Vector = np.maximum(drawn, least)[: self.model.network.n_turns]
+        return costs
 
     def predicted(self, edges: Rows, clock_s: float) -> tuple[float, float]:
         """Return mean and variance of the measured cost of a whole route."""
         del clock_s
         mean, unknown, noise = self.belief.trip(edges)
-        return mean, unknown + self.belief.noise_factor * noise
+        return mean, self.factors.variance(unknown, noise)
 
     def learn(self, drives: Sequence[Drive]) -> None:
         """Count all of them at once."""
@@ -250,8 +277,9 @@ class TurnCosts(Costs):
         for edges, cost in seen:
             mean, unknown, noise = self.belief.trip(edges)
             self._surprises.append((float(cost.sum()) - mean, unknown, noise))
+        self.factors = Factors.fitted(self._surprises)
         counted = self.belief.condition(seen)
-        self.belief = replace(counted, noise_factor=fitted_noise(self._surprises))
+        self.belief = replace(counted, noise_factor=self.factors.noise)
 
 
 @dataclass(eq=False)
