@@ -1,5 +1,6 @@
 """Mechanical energy as a potential, and physics that are calibrated and deviated from."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,16 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from strategies import rngs
-from superarm.navigation import RoadModel, RoadNetwork, Vehicle, dissipation, generate_city
+from superarm.navigation import (
+    RoadBelief,
+    RoadModel,
+    RoadNetwork,
+    Vehicle,
+    dissipation,
+    generate_city,
+)
 from superarm.navigation.energy import potential_difference
+from superarm.navigation.learning import Factors
 from superarm.navigation.mechanical import kinetic_energy, mechanical_difference
 from superarm.navigation.roads import ENERGY_SPREAD, Spread
 from superarm.oracles import Dijkstra, Paths
@@ -174,6 +183,59 @@ def test_bad_options_are_refused() -> None:
             Spread(**{**good, **wrong})
     with pytest.raises(ValueError, match="auxiliary_power_w"):
         Vehicle(auxiliary_power_w=-1.0)
+
+
+@dataclass(frozen=True)
+class Driven:
+    """A drive, as a model reads it."""
+
+    edges: Any
+    energy_wh: Any
+    entered_s: Any
+    speed_ms: Any
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("true", [0.3, 1.0, 5.0])
+def test_how_uncertain_trips_are_is_fitted(scale: float, true: float) -> None:
+    rng = np.random.default_rng(0)
+    roads, noise = rng.uniform(5, 300, 3000), rng.uniform(50, 200, 3000)
+    off = np.sqrt(scale * (roads + true * noise)) * rng.standard_normal(3000)
+    found = Factors.fitted(list(zip(off, roads, noise, strict=True)))
+    z = off / np.sqrt([found.variance(*pair) for pair in zip(roads, noise, strict=True)])
+    assert abs(np.log(found.scale / scale)) < 0.5
+    assert abs(np.log(found.noise / true)) < 0.7
+    assert abs((np.abs(z) < 1.645).mean() - 0.9) < 0.02
+
+
+def test_few_or_wild_trips_do_not_spoil_the_factors() -> None:
+    assert Factors.fitted([(1e9, 1.0, 1.0)] * 5) == Factors()  # too few to say
+    rng = np.random.default_rng(0)
+    usual = [(float(z), 0.5, 0.5) for z in rng.standard_normal(300)]
+    wild = Factors.fitted([*usual, *[(50.0, 0.5, 0.5)] * 3])
+    assert wild.variance(0.5, 0.5) < 2 * Factors.fitted(usual).variance(0.5, 0.5)
+
+
+def test_learning_again_with_another_noise_is_learning_with_it_at_once() -> None:
+    rng, model = np.random.default_rng(1), RoadModel(CITY)
+    belief = RoadBelief.before(model)
+    shown = np.arange(40)
+    drives = []
+    for _ in range(45):
+        edges = rng.permutation(shown)[:20]
+        energy = model.physics[edges] + 30 * rng.standard_normal(20)
+        drives.append(Driven(edges, energy, np.arange(21.0), np.zeros(21)))
+    flat = RoadModel(CITY, kinetic=False)
+    belief = belief.after(drives[:20])
+    assert belief.factors == Factors()
+    belief = belief.after(drives[20:])
+    assert belief.factors.noise > 3
+    seen = [(one.edges, flat.measured_of(one)) for one in drives]
+    evidence = model.evidence(seen).with_noise(belief.factors.noise)
+    again = model.belief.condition_evidence(evidence)
+    assert belief.after([]) is belief
+    assert_allclose(belief.gp.mean, again.mean, atol=1e-6)
+    assert_allclose(belief.gp.matrix, again.matrix, atol=1e-6)
 
 
 def test_bends_add_up_along_a_circle() -> None:

@@ -17,7 +17,6 @@ require_module("libsumo", "simulation")
 
 from superarm.demos.fleet import measured  # noqa: E402 - where it is installed
 from superarm.simulation import METHODS, Drive, SumoWorld, Trip, planner  # noqa: E402
-from superarm.simulation.planners import Factors, Learned  # noqa: E402
 
 CITY = small_city()
 TRIP = Trip("t", 0, 1, 0.0)
@@ -82,48 +81,6 @@ def test_every_method_drives_and_learns(world: SumoWorld, method: str) -> None:
     assert np.isfinite(last.energy_wh) == by_energy
     with pytest.raises(ValueError, match="no method 'best'"):
         planner("best", world.network, Vehicle(), np.random.default_rng(0))
-
-
-@pytest.mark.parametrize("scale", [0.5, 1.0, 2.0])
-@pytest.mark.parametrize("true", [0.3, 1.0, 5.0])
-def test_how_uncertain_trips_are_is_fitted(scale: float, true: float) -> None:
-    rng = np.random.default_rng(0)
-    roads, noise = rng.uniform(5, 300, 3000), rng.uniform(50, 200, 3000)
-    off = np.sqrt(scale * (roads + true * noise)) * rng.standard_normal(3000)
-    found = Factors.fitted(list(zip(off, roads, noise, strict=True)))
-    z = off / np.sqrt([found.variance(*pair) for pair in zip(roads, noise, strict=True)])
-    assert abs(np.log(found.scale / scale)) < 0.5
-    assert abs(np.log(found.noise / true)) < 0.7
-    assert abs((np.abs(z) < 1.645).mean() - 0.9) < 0.02
-
-
-def test_few_or_wild_trips_do_not_spoil_the_factors() -> None:
-    assert Factors.fitted([(1e9, 1.0, 1.0)] * 5) == Factors()  # too few to say
-    rng = np.random.default_rng(0)
-    usual = [(float(z), 0.5, 0.5) for z in rng.standard_normal(300)]
-    wild = Factors.fitted([*usual, *[(50.0, 0.5, 0.5)] * 3])
-    assert wild.variance(0.5, 0.5) < 2 * Factors.fitted(usual).variance(0.5, 0.5)
-
-
-def test_learning_again_with_another_noise_is_learning_with_it_at_once() -> None:
-    rng, model = np.random.default_rng(1), RoadModel(CITY)
-    costs = Learned(model, "mean")
-    shown = np.arange(40)
-    drives = []
-    for _ in range(45):
-        edges = rng.permutation(shown)[:20]
-        energy = model.physics[edges] + 30 * rng.standard_normal(20)
-        drives.append(Drive(TRIP, edges, energy, np.arange(21.0), np.zeros(21)))
-    flat = RoadModel(CITY, kinetic=False)
-    costs.learn(drives[:20])
-    assert costs.factors == Factors()
-    costs.learn(drives[20:])
-    assert costs.factors.noise > 3
-    seen = [(one.edges, flat.measured_of(one)) for one in drives]
-    evidence = model.evidence(seen).with_noise(costs.factors.noise)
-    again = model.belief.condition_evidence(evidence)
-    assert_allclose(costs.belief.mean, again.mean, atol=1e-6)
-    assert_allclose(costs.belief.matrix, again.matrix, atol=1e-6)
 
 
 def test_motion_is_not_charged_to_roads() -> None:

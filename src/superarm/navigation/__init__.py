@@ -9,6 +9,7 @@ from superarm.navigation.energy import (
     potential_energy,
 )
 from superarm.navigation.formats import fetch, open_network, read_osm, read_sumo
+from superarm.navigation.learning import RoadBelief
 from superarm.navigation.mechanical import kinetic_energy, mechanical_difference
 from superarm.navigation.methods import METHODS, navigator
 from superarm.navigation.model import EnergyModel
@@ -24,6 +25,7 @@ __all__ = [
     "Congestion",
     "EnergyModel",
     "NavigationProblem",
+    "RoadBelief",
     "RoadModel",
     "RoadNetwork",
     "Spread",

@@ -6,13 +6,10 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import minimize
 
-from superarm.arrays import Matrix, Rows, Vector
-from superarm.beliefs import DenseGP
-from superarm.beliefs.sums.evidence import EvidenceSoFar
-from superarm.gaussian import cholesky_with_jitter
+from superarm.arrays import Rows, Vector
 from superarm.navigation import EnergyModel, RoadNetwork, Vehicle
+from superarm.navigation.learning import LEAST_SHARE, Factors, RoadBelief
 from superarm.navigation.roads import ENERGY_SPREAD, RoadModel, Spread
 from superarm.navigation.turns import TurnModel
 from superarm.oracles import Dijkstra, Paths
@@ -22,15 +19,7 @@ from superarm.simulation.drives import Drive, Trip
 
 Choice = Literal["mean", "sample"]
 
-LEAST_SHARE = 0.05
-"""No edge costs less than this share of its physics, whatever was drawn: costs stay positive."""
-
 _BISECTIONS = 7
-_WORTH_AGAIN = np.log(1.3)
-_FEWEST_TRIPS = 30
-_FREEDOM = 6.0
-_AS_NORMAL = 0.7662  # what a t of so many degrees finds of the variance of normal errors
-_USUAL = 0.5  # how far the logarithm of the scale is from zero
 _MOST_PRICE = 5.0  # Wh per second
 
 
@@ -73,105 +62,26 @@ class Fixed(Costs):
         return self.costs
 
 
-@dataclass(frozen=True)
-class Factors:
-    """What variances are multiplied by.
-
-    Attributes:
-        scale: of all of them, prior and noise alike: no mean depends on it.
-        noise: of noise, besides.
-    """
-
-    scale: float = 1.0
-    noise: float = 1.0
-
-    def variance(self, roads: float, noise: float) -> float:
-        """Return the variance of a trip by what is not known of roads, and by noise."""
-        return self.scale * (roads + self.noise * noise)
-
-    @classmethod
-    def fitted(cls, surprises: Sequence[tuple[float, float, float]]) -> "Factors":
-        """Return the factors that make prediction errors most likely, none if these are few.
-
-        Args:
-            surprises: error, variance by what was not known, and by noise, of every trip.
-        """
-        off, roads, noise = np.array(surprises).T
-        if off.size < _FEWEST_TRIPS:
-            return cls()
-
-        def unlikely(logs: Vector) -> float:
-            variance = np.exp(logs[0]) * (roads + np.exp(logs[1]) * noise)
-            # Student's t: one trip in a jam must not widen all others
-            square = off**2 / (_AS_NORMAL * variance)
-            loss = (_FREEDOM + 1) * np.log1p(square / _FREEDOM) + np.log(variance)
-            # where noise is all there is, both factors do the same: then noise alone
-            return float(loss.sum() + (logs[0] / _USUAL) ** 2)
-
-        wide = [(np.log(0.05), np.log(20.0)), (np.log(0.05), np.log(100.0))]
-        found = minimize(unlikely, np.zeros(2), method="L-BFGS-B", bounds=wide)
-        return cls(*np.exp(found.x).tolist())
-
-
 @dataclass(eq=False)
 class Learned(Costs):
-    """Costs by a `RoadModel`: the posterior mean, or one joint draw per trip (Thompson).
+    """Costs by a `RoadBelief`: the posterior mean, or one joint draw per trip (Thompson)."""
 
-    How uncertain trips are is fitted every night, by two factors that made the totals of the trips
-    so far most likely, each as it was predicted before it was learned: one of all variances, which
-    moves no mean, and one more of noise. If that is another one than the roads were learned with,
-    they are learned again from all trips.
-    """
-
-    model: RoadModel
+    belief: RoadBelief
     choice: Choice = "sample"
-
-    def __post_init__(self) -> None:
-        """Begin with the prior."""
-        self.belief: DenseGP = self.model.belief
-        self.factors = Factors()
-        self._seen = EvidenceSoFar()
-        self._factor: Matrix | None = None
-        self._surprises: list[tuple[float, float, float]] = []
 
     def of(self, rng: np.random.Generator, clock_s: float) -> Vector:
         """Return posterior means, or a draw."""
         del clock_s
-        costs = -self.belief.mean
-        if self.choice == "sample":
-            if self._factor is None:
-                largest = float(self.belief.prior.variance.max())
-                self._factor = cholesky_with_jitter(self.belief.matrix.copy(), largest)
-            drawn = self._factor @ rng.standard_normal(costs.size)
-            costs = costs + np.sqrt(self.factors.scale) * drawn
-        return np.maximum(costs, LEAST_SHARE * self.model.physics)
+        return self.belief.sample(rng) if self.choice == "sample" else self.belief.mean
 
     def predicted(self, edges: Rows, clock_s: float) -> tuple[float, float]:
         """Return mean and variance of the measured cost of a whole route."""
         del clock_s
-        roads, noise = self.model.trip_variances(self.belief, edges)
-        return -float(self.belief.mean[edges].sum()), self.factors.variance(roads, noise)
+        return self.belief.trip(edges)
 
     def learn(self, drives: Sequence[Drive]) -> None:
         """Condition on all of them at once."""
-        if not drives:
-            return
-        seen = [(one.edges, self.model.measured_of(one)) for one in drives]
-        for edges, cost in seen:
-            roads, noise = self.model.trip_variances(self.belief, edges)
-            off = float(cost.sum() + self.belief.mean[edges].sum())
-            self._surprises.append((off, roads, noise))
-        evidence = self.model.evidence(seen)
-        self._seen = self._seen.after(evidence)
-        fitted, before = Factors.fitted(self._surprises), self.factors.noise
-        if abs(np.log(fitted.noise / before)) > _WORTH_AGAIN:
-            self.factors = fitted
-            total = self._seen.total(self.model.network.n_edges)
-            self.belief = self.model.belief.condition_evidence(total.with_noise(fitted.noise))
-        else:
-            self.factors = Factors(fitted.scale, before)
-            self.belief = self.belief.condition_evidence(evidence.with_noise(before))
-        self._factor = None
+        self.belief = self.belief.after(drives)
 
 
 @dataclass(eq=False)
@@ -426,7 +336,7 @@ def planner(
         msg = f"no method {method!r}; there are {METHODS}"
         raise ValueError(msg)
     prior = RoadModel(network, vehicle, "time")
-    times = ByHour(begins_s, tuple(Learned(prior, "mean") for _ in begins_s))
+    times = ByHour(begins_s, tuple(Learned(RoadBelief.before(prior), "mean") for _ in begins_s))
     energy: Costs = times
     by_energy = method != "fastest-learned"
     if by_energy:
@@ -455,7 +365,8 @@ def _costs(method: str, network: RoadNetwork, vehicle: Vehicle) -> tuple[Costs, 
         case _:
             choice: Choice = "mean" if name in {"calibrated", "GP-mean"} else "sample"
             spread = _STEPS.get(name, ENERGY_SPREAD)
-            return Learned(RoadModel(network, vehicle, spread=spread), choice), True
+            model = RoadModel(network, vehicle, spread=spread)
+            return Learned(RoadBelief.before(model), choice), True
 
 
 @dataclass(eq=False)

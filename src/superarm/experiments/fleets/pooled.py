@@ -16,8 +16,8 @@ from superarm.experiments.fleets.runs import path_of, specs_of, world_of
 from superarm.experiments.parquet import read_columns
 from superarm.experiments.places import data_folders, network_file
 from superarm.navigation import RoadModel, RoadNetwork
+from superarm.navigation.learning import LEAST_SHARE
 from superarm.oracles import Dijkstra, Paths
-from superarm.simulation.planners import LEAST_SHARE
 
 _Drives = list[tuple[Rows, Vector]]
 
