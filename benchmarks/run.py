@@ -23,6 +23,7 @@ NAMES = (
     "fitting",
     "clicks",
     "shop",
+    "simulation",
 )
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"

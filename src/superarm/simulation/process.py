@@ -222,6 +222,14 @@ class Simulator:
         """Whether it can be asked for another day."""
         return self._child is not None and self._child.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """Of its process."""
+        if self._child is None:
+            msg = "the simulator is not running: start it first"
+            raise SimulationError(msg)
+        return self._child.pid
+
     def _send(self, message: object) -> None:
         if self._child is None or self._child.stdin is None:
             msg = "the simulator is not running: start it first"

@@ -139,7 +139,7 @@ class SumoWorld:
         departs = [(trip.name, trip.departs_s) for trip in trips]
         cars = [(when, list(route)) for when, route in others]
         try:
-            for event in self._running().day(begin, departs, cars, sheet.routes_for):
+            for event in self.started().day(begin, departs, cars, sheet.routes_for):
                 sheet.note(event)
         except SimulationError as error:
             self.close(keep_files=True)
@@ -169,7 +169,8 @@ class SumoWorld:
         msg = f"the trip could not be driven: {found.failed[0].reason}"
         raise SimulationError(msg)
 
-    def _running(self) -> Simulator:
+    def started(self) -> Simulator:
+        """Return the simulator, started if it does not run."""
         if self._simulator is None or not self._simulator.is_alive:
             self._simulator = Simulator(self.file, self.vehicle, self.settings)
             self._simulator.start()
