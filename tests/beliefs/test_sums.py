@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
 from strategies import finite, histories, kernels, random_arms, rngs, vectors
-from superarm import Agent, Arms, CapacityError, load, save
+from superarm import Agent, Arms, CapacityError, NumericalError, load, save
 from superarm.arrays import Matrix, Vector
 from superarm.beliefs import DenseGP, Evidence, FiniteGP, InducedGP, MatrixMemory, StreamingGP
 from superarm.beliefs.sums.linked import linked_root
@@ -364,6 +364,15 @@ def test_trips_of_single_arms_need_no_full_root(
         assert_allclose(root.inner(half[:, root.touched]), half @ half.T, rtol=1e-9, atol=1e-8)
         there = seen.weighted[root.touched]
         assert_allclose(half.T[root.touched] @ root.solve(there), there, rtol=1e-7, atol=1e-7)
+
+
+def test_shared_errors_do_not_hide_that_double_precision_is_not_enough() -> None:
+    size = 8
+    common = csr_array(1e3 * np.ones((1, size)))
+    seen = Evidence.of_functionals(csr_array(np.eye(size)), np.ones(size), 1e-14, common)
+    belief = DenseGP.from_covariance(np.zeros(size), np.eye(size), 1.0)
+    with pytest.raises(NumericalError, match="prior over noise"):
+        belief.condition_evidence(seen)
 
 
 def test_shared_errors_stay_apart_only_while_they_are_few() -> None:

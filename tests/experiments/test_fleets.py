@@ -47,6 +47,8 @@ def test_the_package_studies_are_sound() -> None:
         ({"parts": [PART | {"trips": 0}]}, "no part of the day has trips"),
         ({"parts": [PART | {"end_s": 0}]}, "ends before it begins"),
         ({"parts": [PART, PART | {"name": "b"}]}, "overlap"),
+        ({"first_day": 3}, "comes after the last"),
+        ({"parts": [PART | {"cars": 1.0}]}, "too short for 1.0 cars"),
         ({"weather": "fine"}, "weather"),
         ({"worlds": 0}, "worlds"),
     ],
@@ -132,3 +134,6 @@ def test_trips_that_failed_are_told_and_not_compared() -> None:
     _, b = results.compared("a")
     assert b.failed == pytest.approx(1 / 30)
     assert np.isfinite(b.more_wh)
+    a = results.compared("a")[0]
+    kept = (results.trips["method"] == "a") & (results.trips["trip"] != "3")
+    assert a.energy_wh == pytest.approx(energy[kept].mean())  # the same trips as of b

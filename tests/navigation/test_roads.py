@@ -165,7 +165,7 @@ def test_times_are_learned_like_energies() -> None:
 
 def test_physics_are_those_of_the_paper_and_what_lights_take() -> None:
     assert_allclose(RoadModel(CITY).physics, dissipation(CITY, Vehicle()))
-    lit = RoadModel(CITY, Vehicle(auxiliary_power_w=980.0)).physics
+    lit = RoadModel(CITY, Vehicle(auxiliary_power_w=1000.0)).physics
     assert_allclose(lit - RoadModel(CITY).physics, CITY.length_m / CITY.speed_ms * 1000 / 3600)
 
 
@@ -231,7 +231,7 @@ def test_learning_again_with_another_noise_is_learning_with_it_at_once() -> None
     belief = belief.after(drives[20:])
     assert belief.factors.noise > 3
     seen = [(one.edges, flat.measured_of(one)) for one in drives]
-    evidence = model.evidence(seen).with_noise(belief.factors.noise)
+    evidence = model.evidence(seen).with_noise(belief.learned_noise)
     again = model.belief.condition_evidence(evidence)
     assert belief.after([]) is belief
     assert_allclose(belief.gp.mean, again.mean, atol=1e-6)

@@ -47,6 +47,17 @@ def test_edges_shorter_than_a_step_are_not_lost() -> None:
     assert seen.entered == [0.0, 11.0, 14.0, 18.0]
 
 
+def test_waiting_in_the_junction_after_a_short_edge_belongs_to_that_edge() -> None:
+    seen = Watched(list("abc"), [55.0, 15.0, 80.0], 0.0)
+    rows = [(0, 0.0, 0.0), (0, 45.0, 45.0), *((1, 62.0, 12.0) for _ in range(30)), (2, 75.0, 6.0)]
+    for second, (place, odometer, along) in enumerate(rows):
+        seen.note(place, odometer, along)
+        seen.log.append((float(second), odometer, 0.0, 0.0))
+    assert seen.entered == [0.0, 50.0, 69.0]
+    drive = drive_of(TRIP, np.arange(3), np.array(seen.entered), np.array(seen.log))
+    assert drive.seconds[1] > 29
+
+
 def test_gps_is_as_noisy_as_said() -> None:
     rng = np.random.default_rng(0)
     clock = np.arange(4000.0)

@@ -1,6 +1,8 @@
 """SUMO as the world."""
 
+import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from parts import require_module
+from superarm import DataError, InfeasibleError
 from superarm.navigation import RoadNetwork, Vehicle, dissipation, generate_city
 from superarm.navigation.mechanical import mechanical_difference
 from superarm.oracles import Dijkstra, Paths
@@ -16,6 +19,7 @@ from superarm.oracles import Dijkstra, Paths
 require_module("libsumo", "simulation")
 
 from superarm.simulation import (  # noqa: E402 - where it is installed
+    FixedTraffic,
     Settings,
     SimulationError,
     Simulator,
@@ -23,6 +27,7 @@ from superarm.simulation import (  # noqa: E402 - where it is installed
     Traffic,
     Trip,
     plan_by,
+    write_sumo,
 )
 
 CITY = generate_city(1, 500).largest_component()
@@ -128,7 +133,8 @@ def test_it_is_an_environment_like_any_other(world: SumoWorld) -> None:
 
 
 def test_other_cars_are_the_same_for_everybody(world: SumoWorld) -> None:
-    traffic = Traffic.random(world.file, [(0, 300, 0.4)], seed=3, pool=60)
+    near = Path(os.path.relpath(world.file))  # as users name it
+    traffic = Traffic.random(near, [(0, 300, 0.4)], seed=3, pool=60)
     again = Traffic.random(world.file, [(0, 300, 0.4)], seed=3, pool=60)
     assert traffic.pool == again.pool
     assert traffic.day(4) == again.day(4) != traffic.day(5)
@@ -174,6 +180,81 @@ def test_a_simulator_that_dies_fails_its_trips_and_the_next_day_goes_on(world: S
     assert len(day.drives) + len(day.failed) == 2
     assert "died" in day.failed[-1].reason
     assert len(world.day(4, trips, plan).drives) == 2
+
+
+def test_demands_that_do_not_fit_are_told(world: SumoWorld, tmp_path: Path) -> None:
+    ids = world.network.edge_ids
+    first, second = (str(ids[edge]) for edge in world.network.turns[0])
+    good, bad = (0.0, (first, second)), (1.0, (first, "nowhere"))
+    trips = world.trips(7, 1, 30.0, 40.0)
+    try:
+        world.traffic = FixedTraffic((good, bad, (2.0, (second, second, second))))
+        day = world.day(7, trips, shortest(world))
+        assert (day.others, day.refused) == (1, 2)
+        world.traffic = FixedTraffic((bad,))
+        with pytest.raises(SimulationError, match="none of 1 other cars"):
+            world.day(7, trips, shortest(world))
+    finally:
+        world.traffic = Traffic.none()
+    route = f"<routes><vehicle id='a' depart='0:01:05'><route edges='{first} {second}'/></vehicle>"
+    file = tmp_path / "demand.rou.xml"
+    file.write_text(route + "</routes>")
+    assert Traffic.from_file(file).cars == ((65.0, (first, second)),)
+    file.write_text(route + "<flow id='f'/></routes>")
+    with pytest.raises(DataError, match="duarouter"):
+        Traffic.from_file(file)
+    file.write_text("<routes/>")
+    with pytest.raises(DataError, match="holds no vehicles"):
+        Traffic.from_file(file)
+
+
+def test_a_route_that_passes_its_goal_is_refused(world: SumoWorld) -> None:
+    net = world.network
+    first, second = (int(edge) for edge in net.turns[0])
+    there = shortest(world).route(Trip("t", second, first, 0.0))
+    loop = np.concatenate([[first], there])
+    day = world.day(8, [Trip("t", first, first, 0.0)], plan_by(lambda _: loop))
+    assert "before its end" in day.failed[0].reason
+
+
+def test_heights_follow_the_length_of_bent_roads(tmp_path: Path) -> None:
+    flat = straight(grade=0.01)
+    points = flat.shape_xy_m.reshape(-1, 2, 2)
+    near = points[:, :1] + 0.01 * (points[:, 1:] - points[:, :1])
+    bent = replace(
+        flat,
+        shape_xy_m=np.concatenate([points[:, :1], near, points[:, 1:]], axis=1).reshape(-1, 2),
+        shape_start=np.arange(0, 3 * flat.n_edges + 1, 3),
+    )
+    write_sumo(bent, tmp_path / "bent.net.xml")
+    first = (tmp_path / "bent.edg.xml").read_text().split('shape="')[1].split('"')[0]
+    assert [float(point.split(",")[2]) for point in first.split()] == [0.0, 0.1, 10.0]
+
+
+def test_a_planner_that_fails_does_not_spoil_the_next_day(world: SumoWorld) -> None:
+    trips = world.trips(5, 2, 0.0, 60.0)
+
+    def broken(trip: Trip) -> Any:
+        raise KeyError(trip.name)
+
+    with pytest.raises(KeyError):
+        world.day(5, trips, plan_by(broken))
+    assert len(world.day(5, trips, shortest(world)).drives) == 2
+
+
+def test_trips_without_a_way_fail_by_themselves(world: SumoWorld) -> None:
+    trips = world.trips(6, 2, 0.0, 60.0)
+    plan = shortest(world)
+
+    def picky(trip: Trip) -> Any:
+        if trip.name == trips[0].name:
+            msg = "no way leads there"
+            raise InfeasibleError(msg)
+        return plan.route(trip)
+
+    day = world.day(6, trips, plan_by(picky))
+    assert [one.trip.name for one in day.drives] == [trips[1].name]
+    assert day.failed[0].reason == "no way leads there"
 
 
 def test_networks_that_sumo_cannot_load_say_so(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ class ServicePlanner:
     def arrived(self, drive: Drive) -> None:
         """Report a drive; one that is refused is counted, and the fleet drives on."""
         name = drive.trip.name
-        when = self.begin + timedelta(days=self.day, seconds=float(drive.entered_s[-1]))
+        when = self.begin + timedelta(days=self.day - 1, seconds=float(drive.entered_s[-1]))
         try:
             self.client.report(
                 f"sumo-{self.begin.timestamp():.0f}-{name}",

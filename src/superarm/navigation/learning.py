@@ -70,14 +70,15 @@ class RoadBelief:
 
     How uncertain trips are is fitted by two factors that made the totals of the trips so far most
     likely, each as it was predicted before it was learned: one of all variances, which moves no
-    mean, and one more of noise. If that is another one than the roads were learned with, they are
-    learned again from all trips.
+    mean, and one more of noise. If that is far from the one that the roads were learned with, they
+    are learned again from all trips.
 
     Attributes:
         model: what was believed at first.
         gp: minus the costs of all edges.
         seen: what all drives said.
         factors: what variances are multiplied by.
+        learned_noise: the factor of noise with which `gp` was learned.
         surprises: of every trip so far, shape (m, 3); see `Factors.fitted`.
     """
 
@@ -85,12 +86,13 @@ class RoadBelief:
     gp: DenseGP
     seen: EvidenceSoFar
     factors: Factors
+    learned_noise: float
     surprises: Matrix
 
     @classmethod
     def before(cls, model: RoadModel) -> "RoadBelief":
         """Return what is believed before the first drive."""
-        return cls(model, model.belief, EvidenceSoFar(), Factors(), frozen(np.empty((0, 3))))
+        return cls(model, model.belief, EvidenceSoFar(), Factors(), 1.0, frozen(np.empty((0, 3))))
 
     def after(self, drives: Sequence[Measured]) -> "RoadBelief":
         """Return the belief after more drives, all at once."""
@@ -107,14 +109,16 @@ class RoadBelief:
         surprises = frozen(np.concatenate([self.surprises, np.array(fresh)]))
         evidence = self.model.evidence(costs)
         seen = self.seen.after(evidence)
-        fitted, before = Factors.fitted(surprises), self.factors.noise
-        if abs(np.log(fitted.noise / before)) > _WORTH_AGAIN:
-            total = seen.total(self.model.network.n_edges).with_noise(fitted.noise)
-            gp, factors = self.model.belief.condition_evidence(total), fitted
+        fitted, noise = Factors.fitted(surprises), self.learned_noise
+        if abs(np.log(fitted.noise / noise)) > _WORTH_AGAIN:
+            noise = fitted.noise
+            total = seen.total(self.model.network.n_edges).with_noise(noise)
+            gp = self.model.belief.condition_evidence(total)
         else:
-            gp = self.gp.condition_evidence(evidence.with_noise(before))
-            factors = Factors(fitted.scale, before)
-        return changed(self, gp=gp, seen=seen, factors=factors, surprises=surprises)
+            gp = self.gp.condition_evidence(evidence.with_noise(noise))
+        return changed(
+            self, gp=gp, seen=seen, factors=fitted, learned_noise=noise, surprises=surprises
+        )
 
     @cached_property
     def mean(self) -> Vector:

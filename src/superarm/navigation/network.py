@@ -273,7 +273,7 @@ class RoadNetwork:
         return self.shape_xy_m[self.shape_start[edge] : self.shape_start[edge + 1]]
 
     def fingerprint(self) -> str:
-        """Return a checksum of everything that learning depends on."""
+        """Return a checksum of what edges are; lights and shapes may be added to them."""
         return _checksum({name: getattr(self, name) for name in _LEARNED_FROM})
 
     def save(self, path: str | os.PathLike[str]) -> None:

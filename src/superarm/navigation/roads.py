@@ -177,7 +177,6 @@ class RoadModel:
         if self.target == "time":
             return self.free_flow_s
         auxiliary = self.vehicle.auxiliary_power_w / 3600 * self.free_flow_s
-        auxiliary = auxiliary / self.vehicle.powertrain_efficiency
         return dissipation(self.network, self.vehicle) + auxiliary
 
     @cached_property

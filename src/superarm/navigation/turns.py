@@ -42,6 +42,9 @@ KINDS = ("arrival", "left", "right", "straight")
 SHARP_RAD = 0.6
 """From which change of heading on a turn is one to the left or right."""
 
+BACK_RAD = 2.8
+"""From which change of heading on it leads back, and counts as one to the left."""
+
 
 def turn_kinds(network: RoadNetwork) -> Rows:
     """Return the kind of every turn, and of arriving on every edge, shape (t + n,)."""
@@ -52,7 +55,8 @@ def turn_kinds(network: RoadNetwork) -> Rows:
     entering, leaving = (np.arctan2(gap[:, 1], gap[:, 0]) for gap in (begin, end))
     change = entering[network.turns[:, 1]] - leaving[network.turns[:, 0]]
     change = (change + np.pi) % (2 * np.pi) - np.pi
-    kinds = np.where(change > SHARP_RAD, 1, np.where(change < -SHARP_RAD, 2, 3))
+    back = np.abs(change) > BACK_RAD  # whichever way: across the oncoming lane
+    kinds = np.where((change > SHARP_RAD) | back, 1, np.where(change < -SHARP_RAD, 2, 3))
     light = network.junction_light[network.to_junction[network.turns[:, 0]]]
     turns = kinds + len(KINDS) * light
     return np.concatenate([turns, np.zeros(network.n_edges, dtype=np.intp)]).astype(np.intp)
@@ -207,4 +211,6 @@ class TurnBelief:
         unknown = weights[some] @ self.core.matrix[np.ix_(some, some)] @ weights[some]
         noise = float(self.model.roads.noise_variance[route].sum())
         mean = float(self.mean()[turns].sum())
-        return mean, float(unknown) + float(self.own_left[turns].sum()), noise
+        each, times = np.unique(turns, return_counts=True)
+        own = float((times**2 * self.own_left[each]).sum())  # a turn taken twice is the same one
+        return mean, float(unknown) + own, noise

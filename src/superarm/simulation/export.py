@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
+import numpy as np
+
 from superarm.navigation import RoadNetwork
 from superarm.simulation.process import SimulationError
 
@@ -87,13 +89,10 @@ def _edges(network: RoadNetwork) -> Iterator[str]:
     for edge in range(network.n_edges):
         begin, end = int(network.from_junction[edge]), int(network.to_junction[edge])
         points = network.shape_of(edge)
-        steps = range(len(points))
-        rise = heights[end] - heights[begin]
-        most = max(len(points) - 1, 1)
-        shape = " ".join(
-            f"{points[i, 0]:.3f},{points[i, 1]:.3f},{heights[begin] + rise * i / most:.3f}"
-            for i in steps
-        )
+        along = np.append(0.0, np.cumsum(np.hypot(*np.diff(points, axis=0).T)))
+        share = along / along[-1] if along[-1] > 0 else along
+        z = heights[begin] + (heights[end] - heights[begin]) * share
+        shape = " ".join(f"{x:.3f},{y:.3f},{h:.3f}" for (x, y), h in zip(points, z, strict=True))
         yield (
             f"<edge id={quoteattr(str(network.edge_ids[edge]))} "
             f"from={quoteattr(str(names[begin]))} to={quoteattr(str(names[end]))} "

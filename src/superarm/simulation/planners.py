@@ -251,6 +251,8 @@ class NightPlanner:
 
     def _by_turns(self, trip: Trip, costs: Vector) -> Rows:
         """Return the cheapest route by costs of turns; arriving costs the same on all of them."""
+        if trip.start == trip.goal:
+            return np.array([trip.start])
         turns = self.network.turns
         paths = Paths(self.network.n_edges, turns, trip.start, trip.goal)
         return np.append(trip.start, turns[self._oracle.select(paths, -costs), 1])

@@ -78,6 +78,7 @@ class DayDone:
     steps: int
     jammed: int
     others: int
+    refused: int = 0
 
 
 Event = Arrived | Failed | DayDone
@@ -191,17 +192,23 @@ class Simulator:
         self._days += 1
         order = {"begin_s": begin_s, "trips": list(trips), "others": list(others)}
         self._send({**order, "number": self._days})
-        while True:
-            match self._receive():
-                case {"ask": names, "clock_s": clock}:
-                    self._send(ask(names, clock))
-                case {"arrived": name, "entered_m": entered, "log": log}:
-                    yield Arrived(name, entered, log)
-                case {"failed": name, "reason": reason}:
-                    yield Failed(name, reason)
-                case {"done": True, "steps": steps, "jammed": jammed, "others": count}:
-                    yield DayDone(steps, jammed, count)
-                    return
+        finished = False
+        try:
+            while True:
+                match self._receive():
+                    case {"ask": names, "clock_s": clock}:
+                        self._send(ask(names, clock))
+                    case {"arrived": name, "entered_m": entered, "log": log}:
+                        yield Arrived(name, entered, log)
+                    case {"failed": name, "reason": reason}:
+                        yield Failed(name, reason)
+                    case {"done": True, **sums}:
+                        finished = True
+                        yield DayDone(**sums)
+                        return
+        finally:
+            if not finished:  # whoever asked has lost interest: a half finished day helps nobody
+                self.stop()
 
     def stop(self) -> None:
         """End the process, whatever it does."""
@@ -252,7 +259,13 @@ class Simulator:
         return answer
 
     def _death(self) -> str:
-        code = None if self._child is None else self._child.wait(_PATIENCE_S)
+        code = None
+        if self._child is not None:
+            try:
+                code = self._child.wait(_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                self._child.kill()
+                code = self._child.wait()
         return f"the simulator died (exit status {code}){self._log()}"
 
     def _log(self) -> str:

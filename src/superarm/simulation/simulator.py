@@ -48,9 +48,9 @@ class Watched:
 
     Attributes:
         route: ids of its edges.
-        lengths: of these, in m.
+        lengths: of these, each with the junction after it, in m.
         asked_s: when it wanted to depart.
-        entered: (odometer, edges entered so far) whenever it entered another one.
+        entered: the odometer at which each edge was entered.
         log: time, odometer, speed, energy so far and, if traced, x and y; one row per step.
     """
 
@@ -64,18 +64,18 @@ class Watched:
     place: int = -1
     stands_s: float = 0.0
 
-    def note(self, place: int, odometer: float, along: float | None) -> None:
+    def note(self, place: int, odometer: float, along: float) -> None:
         """Note which edge of the route it is on, and how far along it is.
 
         Args:
             place: of the edge in the route; between two edges still that of the first.
             odometer: distance driven, in m.
-            along: position on the edge; none between two edges.
+            along: distance from where that edge begins.
         """
         before = self.log[-1][1] if self.log else 0.0
         if place == self.place:
             return
-        begin = odometer - (along or 0.0)
+        begin = odometer - along
         if self.place < 0:
             begin = 0.0
         skipped = list(range(self.place + 1, place))
@@ -125,7 +125,7 @@ class Simulation:
         self._most_s = float(options["most_trip_s"])
         self._lengths: dict[str, float] = {}
         self._lanes: dict[str, int] = {}
-        self._after: dict[str, set[str]] = {}
+        self._after: dict[str, dict[str, float]] = {}
         self._routes = 0
         self._kind = str(options["vehicle_class"])
         arguments = ["sumo", "-n", options["network"], "--step-length", str(self._step)]
@@ -148,28 +148,37 @@ class Simulation:
     def lane(self, edge: str) -> int:
         """Return the rightmost lane of an edge that the vehicle may use; -1 if there is none."""
         if edge not in self._lanes:
+            lanes = range(self._sumo.edge.getLaneNumber(edge))
             self._lanes[edge] = -1
-            for number in range(self._sumo.edge.getLaneNumber(edge)):
+            for number in lanes:
                 allowed = self._sumo.lane.getAllowed(f"{edge}_{number}")
                 if not allowed or self._kind in allowed:
                     self._lanes[edge] = number
                     break
         return self._lanes[edge]
 
-    def after(self, edge: str) -> set[str]:
-        """Return the edges that a turn leads to from an edge."""
+    def after(self, edge: str) -> dict[str, float]:
+        """Return the edges that a turn leads to from an edge, and the lengths of these turns."""
         if edge not in self._after:
-            lanes = range(self._sumo.edge.getLaneNumber(edge))
-            links = [link for i in lanes for link in self._sumo.lane.getLinks(f"{edge}_{i}")]
-            self._after[edge] = {link[0].rpartition("_")[0] for link in links}
+            found: dict[str, float] = {}
+            for number in range(self._sumo.edge.getLaneNumber(edge)):
+                for link in self._sumo.lane.getLinks(f"{edge}_{number}"):
+                    target = link[0].rpartition("_")[0]
+                    found[target] = min(float(link[7]), found.get(target, float("inf")))
+            self._after[edge] = found
         return self._after[edge]
+
+    def _lengths_of(self, route: list[str]) -> list[float]:
+        """Return the lengths of edges, each with the turn after it."""
+        turns = [self.after(edge).get(then, 0.0) for edge, then in pairwise(route)]
+        return [self.length(edge) + turn for edge, turn in zip(route, [*turns, 0.0], strict=True)]
 
     def day(self, order: dict[str, Any], ask: Callable[[list[str], float], list[Any]]) -> Any:  # noqa: ANN401
         """Drive all trips of a day; yield what happens, finish with sums.
 
         Args:
             order: with ``begin_s``, ``trips`` (id, departure), ``others`` (departure, edges) and
-                ``seed``.
+                ``number``.
             ask: gives routes for the vehicles that depart now.
         """
         sumo = self._sumo
@@ -179,18 +188,17 @@ class Simulation:
         offset = float(sumo.simulation.getTime()) - order["begin_s"]
         queue = _Queue(order["trips"], order["others"])
         under_way: dict[str, Watched] = {}
-        steps = jammed = 0
+        steps = jammed = refused = 0
         while queue.trips or under_way:
             clock = float(sumo.simulation.getTime()) - offset
             for number, route in queue.cars_due(clock):
-                self._add_other(f"o{order['number']}.{number}", route)
+                refused += not self._add_other(f"o{order['number']}.{number}", route)
             if due := queue.trips_due(clock):
                 for name, route in zip(due, ask(due, clock), strict=True):
                     if problem := self._depart(name, route):
                         yield {"failed": name, "reason": problem}
                     else:
-                        lengths = [self.length(edge) for edge in route]
-                        under_way[name] = Watched(list(route), lengths, clock)
+                        under_way[name] = Watched(list(route), self._lengths_of(route), clock)
             sumo.simulationStep()
             steps += 1
             clock = float(sumo.simulation.getTime()) - offset
@@ -203,32 +211,48 @@ class Simulation:
                     del under_way[name]
                     yield end
         self._clear()
-        yield {"done": True, "steps": steps, "jammed": jammed, "others": queue.departed}
+        yield {
+            "done": True,
+            "steps": steps,
+            "jammed": jammed,
+            "refused": refused,
+            "others": queue.departed - refused,
+        }
 
     def _clear(self) -> None:
-        for name in self._sumo.vehicle.getIDList():
-            self._sumo.vehicle.remove(name)
+        sumo = self._sumo
+        for name in (*sumo.vehicle.getIDList(), *sumo.simulation.getPendingVehicles()):
+            with suppress(sumo.TraCIException):
+                sumo.vehicle.remove(name)
+
+    def _refusal(self, route: list[str]) -> str | None:
+        """Return why a route cannot be driven, if it cannot."""
+        if not route:
+            return "it was given no route"
+        if route[-1] in route[:-1]:
+            return f"its route passes its goal {route[-1]!r} before its end"
+        for before, edge in pairwise(["", *route]):
+            try:
+                lane = self.lane(edge)
+            except self._sumo.TraCIException:
+                return f"SUMO knows no edge {edge!r}"
+            if lane < 0:
+                return f"a {self._kind} may not drive on edge {edge!r}"
+            if before and edge not in self.after(before):
+                return f"no legal turn of its route leads from edge {before!r} to {edge!r}"
+        return None
 
     def _depart(self, name: str, route: Any) -> str | None:  # noqa: ANN401 - from outside
         """Let a vehicle depart; return what is in the way, if anything is."""
         sumo = self._sumo
-        if not route:
-            return "it was given no route"
-        for before, edge in pairwise([None, *route]):
-            try:
-                lane = self.lane(edge)
-            except sumo.TraCIException:
-                return f"SUMO knows no edge {edge!r}"
-            if lane < 0:
-                return f"a {self._kind} may not drive on edge {edge!r}"
-            if before is not None and edge not in self.after(before):
-                return f"no legal turn of its route leads from edge {before!r} to {edge!r}"
+        if problem := self._refusal(route):
+            return problem
         self._routes += 1
         number = f"r{self._routes}"
         try:
             sumo.route.add(number, list(route))
             sumo.vehicle.add(
-                name, number, typeID=_TYPE, depart="now", departLane="best", departPos="base",
+                name, number, typeID=_TYPE, depart="now", departLane="best", departPos="0",
                 departSpeed="0",
             )  # fmt: skip
             last = route[-1]
@@ -241,14 +265,20 @@ class Simulation:
             return f"SUMO refuses the route: {error}"
         return None
 
-    def _add_other(self, name: str, route: list[str]) -> None:
+    def _add_other(self, name: str, route: list[str]) -> bool:
+        """Let another car depart; say whether SUMO took it."""
         sumo = self._sumo
-        with suppress(sumo.TraCIException):  # a demand of one's own may hold routes that do not fit
+        try:
+            if any(then not in self.after(edge) for edge, then in pairwise(route)):
+                return False
             sumo.route.add(name, route)
             sumo.vehicle.add(
                 name, name, typeID=_OTHERS, depart="now", departLane="best",
                 departPos="random_free", departSpeed="max",
             )  # fmt: skip
+        except sumo.TraCIException:  # a demand of one's own may hold routes that do not fit
+            return False
+        return True
 
     def _problem(
         self, name: str, one: Watched, clock: float, here: set[str], jumped: set[str]
@@ -282,10 +312,13 @@ class Simulation:
             one.energy_wh += vehicle.getElectricityConsumption(name) * self._step
         road = vehicle.getRoadID(name)
         odometer = max(float(vehicle.getDistance(name)), one.log[-1][1] if one.log else 0.0)
-        along = None if road.startswith(":") else float(vehicle.getLanePosition(name))
-        place = int(vehicle.getRouteIndex(name))
-        if along is not None or one.place < 0:
-            one.note(max(place, 0), odometer, along)
+        along, place = (
+            float(vehicle.getLanePosition(name)),
+            max(int(vehicle.getRouteIndex(name)), 0),
+        )
+        if road.startswith(":"):  # in the junction after that edge
+            along += self.length(one.route[place])
+        one.note(place, odometer, along)
         speed = float(vehicle.getSpeed(name))
         where = map(float, vehicle.getPosition(name)) if self._trace else ()
         one.log.append((clock, odometer, speed, one.energy_wh, *where))

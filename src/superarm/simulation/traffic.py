@@ -78,6 +78,7 @@ class Traffic:
                 cars choose again by the times they met; each simulates the whole demand.
             pool: how many routes to make.
         """
+        network = Path(network).resolve()  # tools run in a folder of their own
         with tempfile.TemporaryDirectory(prefix="superarm-traffic-") as name:
             folder = Path(name)
             trips, routes = folder / "trips.xml", folder / "routes.rou.xml"
@@ -149,6 +150,14 @@ def _script(name: str, arguments: list[str], folder: Path) -> None:
         raise SimulationError(msg)
 
 
+def _seconds(text: str) -> float:
+    """Return a departure in seconds: a number, or h:m:s."""
+    total = 0.0
+    for part in text.split(":"):
+        total = 60 * total + float(part)
+    return total
+
+
 def _routes(path: Path) -> list[tuple[float, Route]]:
     """Return departure and edges of all vehicles of a route file."""
     named: dict[str, Route] = {}
@@ -158,6 +167,12 @@ def _routes(path: Path) -> list[tuple[float, Route]]:
             for _, element in ET.iterparse(file):  # noqa: S314 - the user's own file
                 if element.tag == "route" and element.get("id"):
                     named[str(element.get("id"))] = tuple(str(element.get("edges", "")).split())
+                elif element.tag in {"trip", "flow", "routeDistribution"}:
+                    msg = (
+                        f"{path} holds a <{element.tag}>, which has no route of its own: make "
+                        "vehicles with routes of it with SUMO's duarouter"
+                    )
+                    raise DataError(msg)
                 elif element.tag == "vehicle":
                     inner = element.find("route")
                     edges = (
@@ -166,7 +181,7 @@ def _routes(path: Path) -> list[tuple[float, Route]]:
                         else tuple(str(inner.get("edges", "")).split())
                     )
                     if edges:
-                        found.append((float(element.get("depart", "0")), edges))
+                        found.append((_seconds(element.get("depart", "0")), edges))
                     element.clear()
     except (OSError, ET.ParseError, ValueError) as error:
         msg = f"{path} is no SUMO route file: {error}"

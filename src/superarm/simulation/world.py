@@ -32,6 +32,7 @@ from superarm.simulation.process import (
 )
 from superarm.simulation.traffic import FixedTraffic, Traffic
 
+_TRIES = 10_000
 NEAREST_M, FARTHEST_M = 2000.0, 8000.0
 """How far apart the ends of random trips are, as the crow flies."""
 
@@ -58,6 +59,7 @@ class Day:
         steps: how many steps were simulated.
         jammed: how many vehicles SUMO took out of jams.
         others: how many other cars departed.
+        refused: how many other cars SUMO did not take, since their routes do not fit the network.
     """
 
     drives: tuple[Drive, ...]
@@ -65,6 +67,7 @@ class Day:
     steps: int
     jammed: int
     others: int
+    refused: int = 0
 
 
 @dataclass(eq=False)
@@ -93,7 +96,7 @@ class SumoWorld:
             self.file = write_sumo(self.source, Path(self._folder.name) / "city.net.xml")
             self.network = read_sumo(self.file).largest_component()
         else:
-            self.file = Path(self.source)
+            self.file = Path(self.source).resolve()
             self.network = read_sumo(self.file).largest_component()
         self._simulator: Simulator | None = None
         self._rounds: dict[int, Trip] = {}
@@ -115,11 +118,13 @@ class SumoWorld:
         middle = (net.junction_xy_m[net.from_junction] + net.junction_xy_m[net.to_junction]) / 2
         size = float(np.hypot(*np.ptp(middle, axis=0)))
         near, far = min(NEAREST_M, size / 4), min(FARTHEST_M, size)
-        while True:
+        for _ in range(_TRIES):
             start, goal = rng.integers(net.n_edges, size=2)
             gap = float(np.hypot(*(middle[start] - middle[goal])))
-            if near < gap < far:
+            if near <= gap <= far and start != goal:
                 return int(start), int(goal)
+        msg = f"{net.name} has no two edges that are {near:.0f} to {far:.0f} m apart"
+        raise InfeasibleError(msg)
 
     def day(self, number: int, trips: Sequence[Trip], planner: Planner) -> Day:
         """Simulate one day; a crash of the simulator fails its trips, and the next day goes on.
@@ -146,6 +151,9 @@ class SumoWorld:
             if not sheet.routes:  # it never came to a trip
                 raise
             sheet.give_up(str(error))
+        except BaseException:  # a planner's: the simulator waits for routes that never come
+            self.close(keep_files=True)
+            raise
         return sheet.day()
 
     def observe(self, t: int, rng: np.random.Generator) -> Round[Paths]:
@@ -243,7 +251,13 @@ class _DaySheet:
     def day(self) -> Day:
         """Return what became of it."""
         done = self.done
-        return Day(tuple(self.drives), tuple(self.failed), done.steps, done.jammed, done.others)
+        if done.refused and not done.others:
+            msg = (
+                f"SUMO took none of {done.refused} other cars: their routes are of another network"
+            )
+            raise SimulationError(msg)
+        drives, failed = tuple(self.drives), tuple(self.failed)
+        return Day(drives, failed, done.steps, done.jammed, done.others, done.refused)
 
 
 def _drive(event: Arrived, trip: Trip, route: Rows) -> Drive | Failed:

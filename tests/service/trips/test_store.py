@@ -121,6 +121,8 @@ def test_motion_between_edges_is_not_charged_to_roads() -> None:
     short = checked(fast.model_copy(update={"speeds_ms": speeds[:-1]}))
     assert short.problem is not None
     assert f"speeds_ms has {size} entries" in short.problem
+    with pytest.raises(ValueError, match="across gaps"):
+        TripIn.model_validate(fast.model_dump() | {"gaps": [1]})
     with pytest.raises(ValueError, match="speeds_ms"):
         TripIn(trip_id="a", edges=edges, driven_at=NOW, total_energy_wh=1.0, speeds_ms=[0.0, 1e9])
 

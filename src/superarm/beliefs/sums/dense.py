@@ -130,7 +130,7 @@ class DenseGP(ObservesSums):
         if evidence.own.nnz == 0:
             return self
         spread = np.sqrt(self.prior.variance)
-        load = self.load + evidence.times(spread)
+        load = self.load + evidence.load(spread)
         require_precision(load, spread, "DenseGP")
         root = linked_root(evidence, spread) or Root.of(evidence, spread)
         lower, moves = moves_of(root, root.times(self.matrix[root.touched]))

@@ -81,6 +81,10 @@ class Evidence:
             product = product - self.shared.T @ (self.shared @ vector)
         return np.asarray(product)
 
+    def load(self, spread: Vector) -> Vector:
+        """Return a bound of A times deviations, entry by entry: A is at most B, and no less."""
+        return np.asarray(abs(self.own) @ spread)
+
     @property
     def size(self) -> int:
         """How many numbers are held."""

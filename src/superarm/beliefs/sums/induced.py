@@ -169,7 +169,7 @@ class InducedGP(ObservesSums):
         return ProjectedEvidence(
             inner=frozen((inner + inner.T) / 2),
             weighted=frozen(self.features @ beyond),
-            load=frozen(np.asarray(precision @ np.sqrt(self.prior.variance))),
+            load=frozen(evidence.load(np.sqrt(self.prior.variance))),
             count=evidence.count,
         )
 

@@ -14,6 +14,9 @@ from superarm.simulation import METHODS
 FLEETS = Path(__file__).parent / "studies"
 """Where the package's own fleet studies are."""
 
+LATER_S = 240.0
+"""Seconds per car and second that traffic takes to build up, before trips depart."""
+
 Seconds = Annotated[float, Field(ge=0, le=86_400)]
 
 
@@ -38,6 +41,12 @@ class Part(Strict):
     def _forward(self) -> "Part":
         if self.end_s <= self.begin_s:
             msg = f"part {self.name!r} ends before it begins"
+            raise ValueError(msg)
+        if self.trips and LATER_S * self.cars >= self.end_s - self.begin_s:
+            msg = (
+                f"part {self.name!r} is too short for {self.cars} cars per second: trips depart "
+                f"after {LATER_S * self.cars:.0f} s, when traffic has built up"
+            )
             raise ValueError(msg)
         return self
 
@@ -72,6 +81,13 @@ class FleetStudy(Strict):
     equilibrium: Annotated[int, Field(ge=0, le=100)] = 0
     first_day: Annotated[int, Field(ge=1)] = 5
     seed: int = 0
+
+    @model_validator(mode="after")
+    def _days_left(self) -> "FleetStudy":
+        if self.first_day > self.days:
+            msg = f"first_day = {self.first_day} comes after the last of {self.days} days"
+            raise ValueError(msg)
+        return self
 
     @field_validator("methods")
     @classmethod

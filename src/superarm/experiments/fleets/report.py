@@ -75,7 +75,6 @@ def draw_by_day(study: FleetStudy, results: FleetResults) -> bytes:
             )
         axis.axhline(0.0, color="0.4", lw=0.8)
         axis.set(title=part, xlabel="day", ylabel=f"energy against {reference} (%)")
-        axis.set_ylim(-6, 12)
         tidy(axis)
     axes[-1].legend(frameon=False)
     figure.suptitle(f"{study.title}: means over worlds and two standard errors", fontsize=11)

@@ -1,5 +1,6 @@
 """One world and one method: simulate all days, write down every trip; and many of them."""
 
+import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from superarm.errors import DataError
 from superarm.evaluation.comparison import stream
 from superarm.experiments.config import Strict
 from superarm.experiments.engines import Engine, Failure, ThisProcess, Work
-from superarm.experiments.fleets.config import FleetStudy, Part
+from superarm.experiments.fleets.config import LATER_S, FleetStudy, Part
 from superarm.experiments.parquet import read_columns, require_parquet, write_columns
 from superarm.experiments.places import data_folders, network_file
 from superarm.navigation import RoadNetwork, generate_city
@@ -27,7 +28,7 @@ Columns = dict[str, Any]
 
 
 class FleetSpec(Strict):
-    """Everything that one run depends on."""
+    """Everything that one run depends on; `content` is a checksum of its network file."""
 
     study: str
     seed: int
@@ -39,6 +40,7 @@ class FleetSpec(Strict):
     equilibrium: int
     world: int
     method: str
+    content: str = ""
 
     @property
     def key(self) -> str:
@@ -57,7 +59,7 @@ class FleetRecord:
 
     Attributes:
         columns: world, day, part, trip, energy and time used and predicted, why it failed.
-        cpu_s: of the method; simulation is another process.
+        cpu_s: of the method, reading the network included; simulation is another process.
         wall_s: of all.
     """
 
@@ -68,8 +70,12 @@ class FleetRecord:
 
 def specs_of(study: FleetStudy, file: str) -> list[FleetSpec]:
     """Return all runs of a study, method by method."""
+    content = ""
+    if file != "city":
+        content = hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
     return [
         FleetSpec(
+            content=content,
             study=study.name,
             seed=study.seed,
             network=file,
@@ -172,13 +178,10 @@ def _trips(spec: FleetSpec, world: SumoWorld, day: int, seed: int) -> list[tuple
     found = []
     for number, part in enumerate(spec.parts):
         some = world.trips(
-            day * 100 + number, part.trips, part.begin_s + _LATER * part.cars, part.end_s, seed
+            day * 100 + number, part.trips, part.begin_s + LATER_S * part.cars, part.end_s, seed
         )
         found += [(part.name, trip) for trip in some]
     return found
-
-
-_LATER = 240.0  # seconds per car and second that traffic takes to build up
 
 
 @lru_cache(maxsize=1)

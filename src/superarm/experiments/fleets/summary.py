@@ -1,7 +1,8 @@
 """What a fleet study says: paired over worlds, by method, by part of the day and by day."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,6 +57,7 @@ class FleetResults:
     """All trips of all runs that are stored."""
 
     trips: dict[str, Any]
+    _arrived: dict[int, set[tuple[int, str]]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, folder: Path) -> "FleetResults":
@@ -91,7 +93,11 @@ class FleetResults:
         last_day: int | None = None,
         part: str | None = None,
     ) -> list[Compared]:
-        """Return every method beside a reference, over the worlds that both have finished."""
+        """Return every method beside a reference, over the worlds that both have finished.
+
+        All rows are about the same trips: those that arrived with every method that has driven in
+        that world. How many did not, with whom, is said beside it: they are the worst.
+        """
         return [
             self._one(method, reference, first_day, last_day, part)
             for method in self.methods
@@ -103,6 +109,18 @@ class FleetResults:
         mine = set(columns["world"][columns["method"] == method].tolist())
         other = set(columns["world"][columns["method"] == reference].tolist())
         return sorted(mine & other)
+
+    def _common(self, world: int) -> set[tuple[int, str]]:
+        """Return the trips of a world, by day and name, that arrived with every method."""
+        if world not in self._arrived:
+            columns = self.trips
+            here = np.flatnonzero(columns["world"] == world)
+            count = len(set(columns["method"][here].tolist()))
+            fine = here[np.isfinite(columns["energy_wh"][here])]
+            names = zip(columns["day"][fine].tolist(), columns["trip"][fine].tolist(), strict=True)
+            found = Counter((int(day), str(trip)) for day, trip in names)
+            self._arrived[world] = {key for key, times in found.items() if times == count}
+        return self._arrived[world]
 
     def _rows(
         self, method: str, first: int, last: int | None, part: str | None, world: int
@@ -128,11 +146,7 @@ class FleetResults:
             mine = self._rows(method, first, last, part, world)
             other = self._rows(reference, first, last, part, world)
             everything += mine.values()
-            keys = [
-                key
-                for key in mine.keys() & other.keys()
-                if np.isfinite(columns["energy_wh"][[mine[key], other[key]]]).all()
-            ]
+            keys = sorted(mine.keys() & other.keys() & self._common(world))
             if not keys:
                 continue
             here, there = [mine[key] for key in keys], [other[key] for key in keys]

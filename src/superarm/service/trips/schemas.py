@@ -110,6 +110,9 @@ class TripIn(Given):
         if self.route_id is not None and self.gaps:
             msg = "a route has no gaps; give the edges that were driven"
             raise ValueError(msg)
+        if self.gaps and self.speeds_ms is not None:
+            msg = "speeds_ms say nothing across gaps; report the parts as trips of their own"
+            raise ValueError(msg)
         measured = (self.edge_energy_wh, self.spans, self.total_energy_wh)
         if sum(value is not None for value in measured) != 1:
             msg = "give exactly one of edge_energy_wh, spans and total_energy_wh"
