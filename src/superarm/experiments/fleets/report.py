@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from superarm.evaluation.figures import COLOURS, tidy
 from superarm.experiments.fleets.config import FleetStudy
@@ -75,6 +76,7 @@ def draw_by_day(study: FleetStudy, results: FleetResults) -> bytes:
             )
         axis.axhline(0.0, color="0.4", lw=0.8)
         axis.set(title=part, xlabel="day", ylabel=f"energy against {reference} (%)")
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         tidy(axis)
     axes[-1].legend(frameon=False)
     figure.suptitle(f"{study.title}: means over worlds and two standard errors", fontsize=11)
