@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -11,7 +12,7 @@ import numpy as np
 from superarm.navigation import RoadNetwork
 from superarm.simulation.process import SimulationError
 
-_TIMEOUT_S = 1800.0
+_TIMEOUT_S = 3600.0
 
 
 def write_sumo(network: RoadNetwork, path: str | os.PathLike[str]) -> Path:
@@ -46,10 +47,20 @@ def write_sumo(network: RoadNetwork, path: str | os.PathLike[str]) -> Path:
 
 def run_tool(name: str, arguments: list[str]) -> None:
     """Run one of SUMO's programs; a failure says what it printed."""
-    home = sumo_home()
+    program = [str(sumo_home() / "bin" / name), "--no-warnings", "--xml-validation", "never"]
+    _run(name, [*program, *arguments], None)
+
+
+def run_script(name: str, arguments: list[str], folder: Path) -> None:
+    """Run one of SUMO's Python tools in a folder; likewise."""
+    _run(name, [sys.executable, str(sumo_home() / "tools" / name), *arguments], folder)
+
+
+def _run(name: str, command: list[str], folder: Path | None) -> None:
     done = subprocess.run(  # noqa: S603 - a program of SUMO's on files named by us
-        [str(home / "bin" / name), "--no-warnings", "--xml-validation", "never", *arguments],
-        env=os.environ | {"SUMO_HOME": str(home)},
+        command,
+        cwd=folder,
+        env=os.environ | {"SUMO_HOME": str(sumo_home())},
         capture_output=True,
         text=True,
         check=False,

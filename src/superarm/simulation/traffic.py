@@ -2,8 +2,6 @@
 
 import gzip
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,11 +11,10 @@ from xml.etree import ElementTree as ET
 import numpy as np
 
 from superarm.errors import DataError
-from superarm.simulation.export import run_tool, sumo_home
+from superarm.simulation.export import run_script, run_tool
 from superarm.simulation.process import SimulationError
 
 _HOUR_S = 3600.0
-_TIMEOUT_S = 3600.0
 
 Route = tuple[str, ...]
 
@@ -86,10 +83,10 @@ class Traffic:
             script = ["-n", str(network), "-o", str(trips), "--seed", str(seed), "--validate"]
             script += ["--fringe-factor", str(fringe), "-b", "0", "-e", str(pool / rate)]
             script += ["--insertion-rate", str(rate * _HOUR_S), "--vehicle-class", "passenger"]
-            _script("randomTrips.py", script, folder)
+            run_script("randomTrips.py", script, folder)
             if equilibrium:
                 more = ["-n", str(network), "-t", str(trips), "-l", str(equilibrium)]
-                _script(
+                run_script(
                     "assign/duaIterate.py", [*more, "--no-warnings", "--disable-summary"], folder
                 )
                 last = sorted(folder.glob(f"{equilibrium - 1:03d}/*.rou.xml*"))
@@ -130,24 +127,6 @@ class FixedTraffic:
     def day(self, number: int) -> list[tuple[float, Route]]:  # noqa: ARG002 - the same every day
         """Return departure and route of every other car."""
         return list(self.cars)
-
-
-def _script(name: str, arguments: list[str], folder: Path) -> None:
-    """Run one of SUMO's Python tools."""
-    home = sumo_home()
-    done = subprocess.run(  # noqa: S603 - SUMO's own tool on files named by us
-        [sys.executable, str(home / "tools" / name), *arguments],
-        cwd=folder,
-        env=os.environ | {"SUMO_HOME": str(home)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_TIMEOUT_S,
-    )
-    if done.returncode:
-        reason = " ".join((done.stderr or done.stdout).split())[-600:]
-        msg = f"SUMO's {name} failed: {reason or done.returncode}"
-        raise SimulationError(msg)
 
 
 def _seconds(text: str) -> float:
