@@ -27,7 +27,7 @@ from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array, diags_array, vstack
 
 from superarm.arms import Arms
-from superarm.arrays import Matrix, Rows, Vector, require_positive
+from superarm.arrays import Rows, Vector, require_positive
 from superarm.beliefs import DenseGP, Evidence
 from superarm.kernels import GraphMatern, Kernel, Linear, Matern52, OnFeatures, PerArm
 from superarm.navigation.energy import Vehicle, dissipation
@@ -197,11 +197,15 @@ class RoadModel:
         }
 
     @cached_property
+    def deviation(self) -> Vector:
+        """How far every road deviates from the calibrated physics, shape (n,)."""
+        return np.hypot(self.spreads.share * self.physics, self.spreads.floor)
+
+    @cached_property
     def arms(self) -> Arms:
         """All edges; the columns after their features are the terms, scaled, and their scale."""
         terms = [width * self._terms[name] for name, width in self.spreads.terms]
-        columns = [*terms, np.hypot(self.spreads.share * self.physics, self.spreads.floor)]
-        contexts = np.column_stack([self.network.contexts, *columns])
+        contexts = np.column_stack([self.network.contexts, *terms, self.deviation])
         return Arms(np.arange(self.network.n_edges), contexts)
 
     @cached_property
@@ -297,10 +301,6 @@ class RoadModel:
         roads = float(belief.matrix[np.ix_(edges, edges)].sum())
         shared = (self.spreads.trip * float(self.physics[edges].sum())) ** 2
         return max(roads, 0.0), float(self.noise_variance[edges].sum()) + shared
-
-    def design(self) -> Matrix:
-        """Return the terms of all edges as columns, shape (n, p)."""
-        return np.column_stack([self._terms[name] for name, _ in self.spreads.terms])
 
     def __repr__(self) -> str:
         """Return one line."""

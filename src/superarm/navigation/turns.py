@@ -100,9 +100,7 @@ class TurnModel:
     @cached_property
     def own_variance(self) -> Vector:
         """Of the deviation of every turn, shape (t + n,)."""
-        spread = self.roads.spreads
-        variance = (spread.share * self.roads.physics) ** 2 + spread.floor**2
-        return frozen(self.own**2 * variance[self.edges])
+        return frozen((self.own * self.roads.deviation[self.edges]) ** 2)
 
     @cached_property
     def _numbers(self) -> dict[tuple[int, int], int]:

@@ -1,5 +1,6 @@
 """Who chooses routes in a simulated city: rules that know, rules that learn, and the paper's."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -8,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from superarm.arrays import Rows, Vector
-from superarm.navigation import EnergyModel, RoadNetwork, Vehicle
+from superarm.navigation import EnergyModel, RoadNetwork, Vehicle, potential_difference
 from superarm.navigation.learning import LEAST_SHARE, Factors, RoadBelief
 from superarm.navigation.roads import ENERGY_SPREAD, RoadModel, Spread
 from superarm.navigation.turns import TurnModel
@@ -33,21 +34,20 @@ class Predicted:
     time_variance: float = np.nan
 
 
-class Costs:
+class Costs(ABC):
     """Costs of all edges, fixed or learned each night."""
 
+    @abstractmethod
     def of(self, rng: np.random.Generator, clock_s: float) -> Vector:
         """Return costs to search with, for a trip that departs now."""
-        raise NotImplementedError
 
+    @abstractmethod
     def predicted(self, edges: Rows, clock_s: float) -> tuple[float, float]:
         """Return mean and variance of the measured cost of a whole route."""
-        del edges, clock_s
-        return np.nan, np.nan
 
+    @abstractmethod
     def learn(self, drives: Sequence[Drive]) -> None:
         """Learn from drives."""
-        del drives
 
 
 @dataclass(eq=False)
@@ -60,6 +60,14 @@ class Fixed(Costs):
         """Return them."""
         del rng, clock_s
         return self.costs
+
+    def predicted(self, edges: Rows, clock_s: float) -> tuple[float, float]:
+        """Return what they add up to; nothing is known of its error."""
+        del clock_s
+        return float(self.costs[edges].sum()), np.nan
+
+    def learn(self, drives: Sequence[Drive]) -> None:
+        """Learn nothing."""
 
 
 @dataclass(eq=False)
@@ -343,9 +351,9 @@ def planner(
     by_energy = method != "fastest-learned"
     if by_energy:
         energy, by_energy = _costs(method, network, vehicle)
-    paper = EnergyModel(network, vehicle, "paper", "dissipation")
     extra = IN_TIME if method.endswith("-in-time") else None
-    return NightPlanner(network, vehicle, energy, paper.potential_wh, rng, times, extra, by_energy)
+    potential = potential_difference(network, vehicle)
+    return NightPlanner(network, vehicle, energy, potential, rng, times, extra, by_energy)
 
 
 def _costs(method: str, network: RoadNetwork, vehicle: Vehicle) -> tuple[Costs, bool]:
@@ -357,7 +365,7 @@ def _costs(method: str, network: RoadNetwork, vehicle: Vehicle) -> tuple[Costs, 
         return Fixed(known[name]), False
     match name:
         case "physics":
-            return _Physics(model.physics), True
+            return Fixed(model.physics), True
         case "BI-TS" | "GP-TS-paper" | "GP-TS-kinetic":
             paper = EnergyModel(network, vehicle, "paper", "dissipation")
             return PaperCosts(paper, name == "BI-TS", name == "GP-TS-kinetic"), True
@@ -370,12 +378,3 @@ def _costs(method: str, network: RoadNetwork, vehicle: Vehicle) -> tuple[Costs, 
             model = RoadModel(network, vehicle, spread=spread)
             return Learned(RoadBelief.before(model), choice), True
 
-
-@dataclass(eq=False)
-class _Physics(Fixed):
-    """Physics, which say what to expect as well."""
-
-    def predicted(self, edges: Rows, clock_s: float) -> tuple[float, float]:
-        """Return the mean; physics know nothing of its error."""
-        del clock_s
-        return float(self.costs[edges].sum()), np.nan

@@ -62,7 +62,6 @@ class Watched:
     log: list[tuple[float, ...]] = field(default_factory=list)
     energy_wh: float = 0.0
     place: int = -1
-    stands_s: float = 0.0
 
     def note(self, place: int, odometer: float, along: float) -> None:
         """Note which edge of the route it is on, and how far along it is.

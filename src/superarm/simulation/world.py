@@ -94,10 +94,9 @@ class SumoWorld:
         if isinstance(self.source, RoadNetwork):
             self._folder = tempfile.TemporaryDirectory(prefix="superarm-world-")
             self.file = write_sumo(self.source, Path(self._folder.name) / "city.net.xml")
-            self.network = read_sumo(self.file).largest_component()
         else:
             self.file = Path(self.source).resolve()
-            self.network = read_sumo(self.file).largest_component()
+        self.network = read_sumo(self.file).largest_component()
         self._simulator: Simulator | None = None
         self._rounds: dict[int, Trip] = {}
 
@@ -169,7 +168,7 @@ class SumoWorld:
     ) -> Vector:
         """Drive the route and return minus the energy of every edge of it."""
         trip = self._rounds[available.t]
-        chosen = _Fixed(np.asarray(super_arm, dtype=np.intp))
+        chosen = plan_by(lambda _: super_arm)
         for _ in range(2):  # a simulator that has died is started again once
             found = self.day(int(rng.integers(1 << 30)), [trip], chosen)
             if found.drives:
@@ -264,20 +263,6 @@ def _drive(event: Arrived, trip: Trip, route: Rows) -> Drive | Failed:
     if len(event.entered_m) != route.size:
         return Failed(trip.name, f"its log knows {len(event.entered_m)} of {route.size} edges")
     return drive_of(trip, route, np.array(event.entered_m), as_log(event.log))
-
-
-@dataclass(frozen=True)
-class _Fixed:
-    """A planner with one route."""
-
-    edges: Rows
-
-    def route(self, trip: Trip) -> Rows:  # noqa: ARG002 - always the same
-        """Return it."""
-        return self.edges
-
-    def arrived(self, drive: Drive) -> None:
-        """Learn nothing."""
 
 
 def plan_by(route: Callable[[Trip], Rows]) -> Planner:
