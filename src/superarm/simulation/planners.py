@@ -377,4 +377,3 @@ def _costs(method: str, network: RoadNetwork, vehicle: Vehicle) -> tuple[Costs, 
             spread = _STEPS.get(name, ENERGY_SPREAD)
             model = RoadModel(network, vehicle, spread=spread)
             return Learned(RoadBelief.before(model), choice), True
-

@@ -16,8 +16,7 @@ from superarm.arrays import Rows, Vector
 from superarm.experiments.fleets.config import FleetStudy
 from superarm.experiments.fleets.runs import path_of, specs_of, world_of
 from superarm.experiments.parquet import read_columns
-from superarm.experiments.places import data_folders, network_file
-from superarm.navigation import RoadModel, RoadNetwork
+from superarm.navigation import RoadModel
 from superarm.navigation.learning import LEAST_SHARE
 from superarm.oracles import Dijkstra, Paths
 
@@ -34,19 +33,17 @@ def pooled_regret(
         folder: of its runs.
         data: the folder of named networks.
     """
-    file = study.network
-    if file != "city":
-        file = str(network_file(file, data_folders(data)))
-    specs = specs_of(study, file)
+    specs = specs_of(study, data)
     found: dict[str, list[float]] = defaultdict(list)
     with world_of(specs[0]) as made:
         network, vehicle = made.network, made.vehicle
+    graph = Paths.on_turns(network.n_edges, network.turns, *map(int, network.turns[0]))
+    model = RoadModel(network, vehicle)
     for world in range(study.worlds):
         mine = [spec for spec in specs if spec.world == world]
         if not all(path_of(folder, spec).is_file() for spec in mine):
             continue
         drives = {spec.method: _drives(path_of(folder, spec)) for spec in mine}
-        model = RoadModel(network, vehicle)
         maps = [
             _pooled(
                 model,
@@ -64,7 +61,7 @@ def pooled_regret(
         scored = sorted(key for key in common if key[0] >= study.first_day)
         for method, some in drives.items() if scored else ():
             regret = [
-                _more(network, maps[key[0] % 2], some[key][0], bests[key[0] % 2]) for key in scored
+                _more(graph, maps[key[0] % 2], some[key][0], bests[key[0] % 2]) for key in scored
             ]
             found[method].append(float(np.mean(regret)))
     return dict(found)
@@ -90,12 +87,9 @@ def _pooled(model: RoadModel, drives: _Drives) -> Vector:
     return np.maximum(-belief.mean, LEAST_SHARE * model.physics)
 
 
-def _more(
-    network: RoadNetwork, costs: Vector, edges: Rows, best: dict[tuple[int, int], float]
-) -> float:
+def _more(graph: Paths, costs: Vector, edges: Rows, best: dict[tuple[int, int], float]) -> float:
     """Return what a route costs more than the cheapest between its ends."""
     ends = int(edges[0]), int(edges[-1])
     if ends not in best:
-        paths = Paths.on_turns(network.n_edges, network.turns, *ends)
-        best[ends] = float(costs[Dijkstra().select(paths, -costs)].sum())
+        best[ends] = float(costs[Dijkstra().select(graph.between(*ends), -costs)].sum())
     return float(costs[edges].sum()) - best[ends]

@@ -68,10 +68,16 @@ class FleetRecord:
     wall_s: float
 
 
-def specs_of(study: FleetStudy, file: str) -> list[FleetSpec]:
-    """Return all runs of a study, method by method."""
-    content = ""
+def specs_of(study: FleetStudy, data: Path | None = None) -> list[FleetSpec]:
+    """Return all runs of a study, method by method.
+
+    Args:
+        study: what was declared.
+        data: the folder of named networks.
+    """
+    file, content = study.network, ""
     if file != "city":
+        file = str(network_file(file, data_folders(data)))
         content = hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
     return [
         FleetSpec(
@@ -208,10 +214,7 @@ def run_fleet_study(
     """
     require_extra()
     require_parquet()
-    file = (
-        "city" if study.network == "city" else str(network_file(study.network, data_folders(data)))
-    )
-    specs = specs_of(study, file)
+    specs = specs_of(study, data)
     folder.mkdir(parents=True, exist_ok=True)
     todo = [spec for spec in specs if not _finished(folder, spec)]
     networks: dict[str, RoadNetwork | None] = {spec.fingerprint: None for spec in specs}
