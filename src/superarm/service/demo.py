@@ -59,6 +59,7 @@ class TourProgress(BaseModel):
 
     asked: int
     done: int
+    put_aside: int = Field(description="Trips of it that the service did not believe.")
     problem: str | None = Field(description="Why the tour ended early, if it did.")
     trips: list[Driven]
 
@@ -99,9 +100,19 @@ class Driver:
         self._rng = np.random.default_rng()
         self._task: asyncio.Task[None] | None = None
         self._number = 0
-        self.asked = self.done = 0
+        self.asked = self.done = self.put_aside = 0
         self.problem: str | None = None
         self.trips: deque[Driven] = deque(maxlen=_REMEMBERED)
+
+    def progress(self, trips: list[Driven]) -> TourProgress:
+        """Return how far the tour has come, with some of its trips."""
+        return TourProgress(
+            asked=self.asked,
+            done=self.done,
+            put_aside=self.put_aside,
+            problem=self.problem,
+            trips=trips,
+        )
 
     async def drive(self, route_id: str, key: Key) -> Driven:
         """Drive a route that was issued."""
@@ -109,9 +120,15 @@ class Driver:
             route = self._state.navigator.tokens.read(route_id)
         except UnknownRouteError as error:
             raise Refused(422, str(error)) from error
-        return await self._driven(route, route_id, key)
+        driven, why_not = await self._driven(route, route_id, key)
+        if driven is None:
+            raise Refused(422, f"the trip was not accepted: {why_not}")
+        return driven
 
-    async def _driven(self, route: IssuedRoute, route_id: str, key: Key) -> Driven:
+    async def _driven(
+        self, route: IssuedRoute, route_id: str, key: Key
+    ) -> tuple[Driven | None, str | None]:
+        """Drive and report; no trip but a reason if the service does not believe the report."""
         edges = route.edges
         drivetrain = self._state.fleet.drivetrain(route.vehicle)
         measured = self._truth.measured_wh(edges, drivetrain)
@@ -123,7 +140,7 @@ class Driver:
         )
         outcome = (await self._state.keep([trip], key))[0]
         if outcome.status != "accepted":
-            raise Refused(422, f"the trip was not accepted: {outcome.detail}")
+            return None, outcome.detail
         query = RouteQuery(int(edges[0]), int(edges[-1]))
         best = self._state.navigator.router.path(self._truth.cost_wh(drivetrain), query)
         self._number += 1
@@ -136,13 +153,13 @@ class Driver:
             best_possible_wh=float(self._truth.energy_wh(best, drivetrain).sum()),
         )
         self.trips.append(driven)
-        return driven
+        return driven, None
 
     def drive_many(self, count: int, key: Key) -> None:
         """Start driving between random places; one such tour at a time."""
         if self._task is not None and not self._task.done():
             raise Refused(409, "another tour is on its way; wait for it")
-        self.asked, self.done = count, 0
+        self.asked, self.done, self.put_aside = count, 0, 0
         self.problem = None
         self._task = asyncio.get_running_loop().create_task(self._toured(count, key))
 
@@ -168,9 +185,11 @@ class Driver:
                     key,
                 )
             except InfeasibleError:
+                self.asked -= 1  # nobody drives between places that no road joins
                 continue
             name = self._state.navigator.tokens.written(issued)
-            await self._driven(issued, name, key)
+            driven, _ = await self._driven(issued, name, key)
+            self.put_aside += driven is None  # it happens to real vehicles too, and they go on
             self.done += 1
 
 
@@ -197,7 +216,7 @@ def add_demo(app: FastAPI, state: ServiceState) -> None:
     async def tour(request: DriveManyRequest, key: Reporting) -> TourProgress:
         """Drive between random places, in the background."""
         driver.drive_many(request.trips, key)
-        return TourProgress(asked=driver.asked, done=driver.done, problem=None, trips=[])
+        return driver.progress([])
 
     @app.get(
         "/v1/demo/tour",
@@ -211,6 +230,4 @@ def add_demo(app: FastAPI, state: ServiceState) -> None:
         """Return how far the tour is, and the trips after some number (the last 5,000)."""
         del key
         trips = [trip for trip in driver.trips if trip.number > after]
-        return TourProgress(
-            asked=driver.asked, done=driver.done, problem=driver.problem, trips=trips
-        )
+        return driver.progress(trips)

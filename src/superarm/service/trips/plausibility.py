@@ -114,20 +114,29 @@ def judged(
         spans = reader.spans(kept)
         mean, std, total = posterior.spans_of(spans, allowed)
     expected, potential = float(mean.sum()), float((spans.energy_wh - spans.cost_wh).sum())
-    reason = _reason(kept.measured_wh, expected, widened * total, potential)
+    reason = why_not(kept.measured_wh, expected, widened * total, potential)
     reason = reason or _other_class(kept, expected, widened * total, posterior, reader)
     # what is compared with what was said is what was said, not what the gate allows
     spread = total if allowed == source else posterior.spans_of(spans, source)[2]
     return Verdict(kept, left, expected, spread, reason, worst)
 
 
-def _reason(measured: float, expected: float, std: float, potential: float) -> str | None:
-    """Say why a total cannot be believed, if so."""
+def why_not(measured: float, expected: float, std: float, potential: float) -> str | None:
+    """Say why a total cannot be believed, if so.
+
+    Args:
+        measured: what was reported, in Wh.
+        expected: of the same spans.
+        std: its standard deviation.
+        potential: what of the expectation is height, which no road changes.
+    """
     honest = _log_density_of_honest(measured, expected, std)
     for words, (factor, odds) in MISTAKES.items():
         meant = measured / factor
         if abs(meant - expected) > _FITTING * std or abs(expected) < _TELLING * std:
             continue  # it would not fit either, or hardly differ
+        if meant * expected < 0:
+            continue  # a wrong unit does not turn what the battery gives into what it takes
         mistaken = _log_density(meant, expected, std) - math.log(abs(factor))
         if mistaken - honest > math.log(odds):
             return f"{_wh(measured)} {words}; {_wh(expected)} are expected"
@@ -151,8 +160,7 @@ def _other_class(
         return None
     for name, vehicle in CLASSES.items():
         spans = reader.spans(replace(trip, vehicle=vehicle))
-        cost = float(spans.weights @ (1 - posterior.belief.mean[spans.places]))
-        energy = cost + float((spans.energy_wh - spans.cost_wh).sum())
+        energy = float(posterior.expected_wh(spans).sum())
         ratio = abs(energy) / max(abs(expected), 1e-9)
         if 1 / _OTHER_SIZE < ratio < _OTHER_SIZE or ratio == 0:
             continue  # too much alike to be told apart

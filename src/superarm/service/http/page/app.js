@@ -177,7 +177,8 @@ async function driveTour() {
       progress = await refreshTour();
       await new Promise((resolve) => setTimeout(resolve, 150));
     } while (progress.done < progress.asked);
-    at("driven").textContent = progress.problem ?? `${progress.asked} trips driven.`;
+    const aside = progress.put_aside ? `, ${progress.put_aside} of them put aside as implausible` : "";
+    at("driven").textContent = progress.problem ?? `${progress.done} trips driven${aside}.`;
   } catch (refusal) { explain(refusal); }
   at("tour").disabled = false;
 }
