@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from superarm.navigation import RoadNetwork, Vehicle
+from superarm.navigation import EnergyModel, RoadNetwork, Vehicle
 from superarm.oracles import Dijkstra, Paths
 from superarm.service.http.surprises import Surprises
 from superarm.service.learning.comparing import compared
@@ -37,7 +37,8 @@ class Town:
 
     def truth_wh(self, seed: int, vehicle: Vehicle | None = None) -> Any:
         """True energies of all edges: physics times a log-normal field."""
-        model = self.fleet.reference
+        car = self.fleet.reference.vehicle
+        model = EnergyModel(self.network, car, "physical", "dissipation")
         true = model.draw_truth_wh("positive", np.random.default_rng(seed)) - model.potential_wh
         factor = true / np.maximum(model.prior_cost_wh, 1e-9)
         drivetrain = self.fleet.drivetrain(vehicle or Vehicle())

@@ -12,7 +12,14 @@ from numpy.testing import assert_allclose
 
 from parts import require_module
 from superarm import DataError, InfeasibleError
-from superarm.navigation import RoadNetwork, Vehicle, dissipation, generate_city
+from superarm.navigation import (
+    RoadModel,
+    RoadNetwork,
+    Vehicle,
+    dissipation,
+    generate_city,
+    navigator,
+)
 from superarm.navigation.mechanical import mechanical_difference
 from superarm.oracles import Dijkstra, Paths
 
@@ -130,6 +137,29 @@ def test_it_is_an_environment_like_any_other(world: SumoWorld) -> None:
     rewards = world.pull(available, route, rng)
     assert rewards.shape == route.shape
     assert rewards.sum() < 0
+
+
+def test_the_navigator_learns_in_it_by_a_road_model(world: SumoWorld) -> None:
+    model = RoadModel(world.network, world.vehicle)
+    world.model = model
+    rng = np.random.default_rng(1)
+    try:
+        for method in ("GP-TS", "BI-TS"):
+            agent = navigator(model, method)
+            for t in range(1, 4):
+                available = world.observe(t, rng)
+                route = agent.decide(available, rng)
+                rewards = world.pull(available, route, rng)
+                agent = agent.learn(available, route, rewards)
+                assert rewards.sum() < -0.5 * model.physics[route].sum()
+            after = agent.belief.posterior(model.arms)
+            assert (after.std <= np.sqrt(model.belief.variance) + 1e-9).all()
+            assert (after.mean != -model.physics).any()
+        world.model = RoadModel(generate_city(seed=5, n_edges=500))
+        with pytest.raises(ValueError, match="of another network"):
+            world.observe(9, rng)
+    finally:
+        world.model = None
 
 
 def test_other_cars_are_the_same_for_everybody(world: SumoWorld) -> None:

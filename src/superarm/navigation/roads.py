@@ -28,7 +28,7 @@ from scipy.sparse import csr_array, diags_array, vstack
 
 from superarm.arms import Arms
 from superarm.arrays import Rows, Vector, require_positive
-from superarm.beliefs import DenseGP, Evidence
+from superarm.beliefs import DenseGP, Evidence, IndependentGaussian
 from superarm.kernels import GraphMatern, Kernel, Linear, Matern52, OnFeatures, PerArm
 from superarm.navigation.energy import Vehicle, dissipation
 from superarm.navigation.mechanical import kinetic_energy, mechanical_difference
@@ -233,6 +233,13 @@ class RoadModel:
         """What is believed of rewards (negative costs) before the first trip."""
         return DenseGP.from_kernel(
             self.arms, self.kernel, self.noise_variance, -self.physics, keep_evidence=False
+        )
+
+    @cached_property
+    def independent(self) -> IndependentGaussian:
+        """The belief of independent edges (BI) with the same means and variances."""
+        return IndependentGaussian.from_kernel(
+            self.arms, self.kernel, self.noise_variance, -self.physics
         )
 
     def measured(

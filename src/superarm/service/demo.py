@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from superarm.arrays import Rows, Vector
 from superarm.errors import InfeasibleError
+from superarm.navigation import EnergyModel
 from superarm.service.http.access import Reporting
 from superarm.service.http.gate import Refused
 from superarm.service.http.keys import Key
@@ -70,7 +71,8 @@ class HiddenTruth:
     def __init__(self, fleet: Fleet, seed: int = TRUTH_SEED) -> None:
         """Draw it."""
         rng = np.random.default_rng(seed)
-        model = fleet.reference
+        vehicle = fleet.reference.vehicle
+        model = EnergyModel(fleet.network, vehicle, "physical", "dissipation")
         self._rng = np.random.default_rng()  # only the truth is the same after a restart
         usual = np.maximum(model.prior_cost_wh, 1e-9)
         true = model.draw_truth_wh("positive", rng) - model.potential_wh
@@ -137,6 +139,7 @@ class Driver:
             route_id=route_id,
             driven_at=datetime.now(UTC),
             edge_energy_wh=list(measured.tolist()),
+            speeds_ms=[0.0] * (edges.size + 1),  # in this world nothing is stored in motion
         )
         outcome = (await self._state.keep([trip], key))[0]
         if outcome.status != "accepted":

@@ -83,6 +83,7 @@ trips = Table(
     Column("edges", LargeBinary, nullable=False),
     Column("spans", LargeBinary, nullable=False),
     Column("energies_wh", LargeBinary, nullable=False),
+    Column("at_rest", Boolean),
     Column("left_out", Text),
     Column("vehicle_class", String(10), nullable=False),
     Column("spread", Float, nullable=False),

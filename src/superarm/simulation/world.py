@@ -16,7 +16,7 @@ import numpy as np
 from superarm.arms import Arms, Round, SuperArm
 from superarm.arrays import Rows, Vector
 from superarm.errors import InfeasibleError
-from superarm.navigation import RoadNetwork, Vehicle, read_sumo
+from superarm.navigation import RoadModel, RoadNetwork, Vehicle, read_sumo
 from superarm.oracles import Paths
 from superarm.simulation.drives import Drive, Trip, drive_of
 from superarm.simulation.export import write_sumo
@@ -80,6 +80,8 @@ class SumoWorld:
         vehicle: what is driven and measured.
         settings: how to simulate, its seed among it.
         warm_up_s: for how long other cars drive before the first trip of a day departs.
+        model: of `network`; says what rewards are, minus what it learns of every edge instead of
+            minus its energy, and gives the arms. Set it once the network is read.
     """
 
     source: RoadNetwork | str | Path
@@ -87,6 +89,7 @@ class SumoWorld:
     vehicle: Vehicle = field(default_factory=Vehicle)
     settings: Settings = field(default_factory=Settings)
     warm_up_s: float = 300.0
+    model: RoadModel | None = None
 
     def __post_init__(self) -> None:
         """Export the network if it is ours; read it if it is SUMO's."""
@@ -161,18 +164,24 @@ class SumoWorld:
         self._rounds = {t: Trip(f"r{t}", start, goal, 12 * 3600.0)}
         net = self.network
         routes = Paths.on_turns(net.n_edges, net.turns, start, goal)
-        return Round(t, Arms(np.arange(net.n_edges), net.contexts), routes)
+        if self.model is None:
+            return Round(t, Arms(np.arange(net.n_edges), net.contexts), routes)
+        if self.model.network is not net:
+            msg = "the model is of another network: make it with RoadModel(world.network, ...)"
+            raise ValueError(msg)
+        return Round(t, self.model.arms, routes)
 
     def pull(
         self, available: Round[Paths], super_arm: SuperArm, rng: np.random.Generator
     ) -> Vector:
-        """Drive the route and return minus the energy of every edge of it."""
+        """Drive the route and return minus the energy of every edge of it, or what is learned."""
         trip = self._rounds[available.t]
         chosen = plan_by(lambda _: super_arm)
         for _ in range(2):  # a simulator that has died is started again once
             found = self.day(int(rng.integers(1 << 30)), [trip], chosen)
             if found.drives:
-                return -found.drives[0].energy_wh
+                drive = found.drives[0]
+                return -(drive.energy_wh if self.model is None else self.model.measured_of(drive))
         msg = f"the trip could not be driven: {found.failed[0].reason}"
         raise SimulationError(msg)
 

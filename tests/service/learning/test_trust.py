@@ -43,7 +43,7 @@ def trips_of_the_model(
     """Trips drawn from the model itself, and the gains they were drawn with."""
     rng = np.random.default_rng(seed)
     n, drivetrain = town.network.n_edges, town.fleet.drivetrain(Vehicle())
-    roads = town.fleet.reference.arms
+    roads = town.fleet.roads
     prior = town.fleet.kernel.roads.gram(roads, roads)
     share = rng.multivariate_normal(np.zeros(n), prior, method="eigh")
     gains = KEY_DEVIATION * rng.standard_normal(keys)
@@ -55,7 +55,7 @@ def trips_of_the_model(
         half = drivetrain.cost_wh[edges].sum() / 2
         magnitude = physics if abs(physics) >= half else half
         key = number % keys
-        energy = physics + gains[key] * magnitude + drivetrain.cost_wh[edges] @ share[edges]
+        energy = physics + gains[key] * magnitude + drivetrain.weights_wh[edges] @ share[edges]
         energy += SPREAD * magnitude * rng.standard_normal()
         energy += np.sqrt(drivetrain.noise_variance[edges].sum()) * rng.standard_normal()
         source = Source(key, KEY_DEVIATION, SPREAD)

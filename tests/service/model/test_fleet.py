@@ -1,5 +1,7 @@
 """Vehicles that share one belief, and trips as evidence."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,13 +14,14 @@ from strategies import seeds
 from superarm import CapacityError
 from superarm.beliefs import InducedGP
 from superarm.navigation import EnergyModel, Vehicle
+from superarm.navigation.mechanical import kinetic_energy
 
 require_module("fastapi", "service")
 
 from superarm.service.learning.shared import SharedPosteriors  # noqa: E402
-from superarm.service.model.fleet import CLASSES, KEY_DEVIATION, Fleet  # noqa: E402
+from superarm.service.model.fleet import CLASSES, KEY_DEVIATION, NOISE_WH, Fleet  # noqa: E402
 from superarm.service.model.posterior import RoadPosterior  # noqa: E402
-from superarm.service.model.trip import MeasuredTrip, Reader, Source  # noqa: E402
+from superarm.service.model.trip import MeasuredTrip, Noise, Reader, Source  # noqa: E402
 from superarm.service.trips.packing import packed, unpacked  # noqa: E402
 
 CITY = small_city()
@@ -47,7 +50,7 @@ def dense(
     shared = np.zeros(size)
     for place, (begin, end) in enumerate(zip(trip.first, trip.last, strict=True)):
         edges = trip.edges[begin : end + 1]
-        np.add.at(rows[place], edges, drivetrain.cost_wh[edges])
+        np.add.at(rows[place], edges, drivetrain.weights_wh[edges])
         expected[place] = drivetrain.energy_wh[edges].sum()
         own[place] = drivetrain.noise_variance[edges].sum()
         half = drivetrain.cost_wh[edges].sum() / 2
@@ -56,24 +59,42 @@ def dense(
             source.deviation
         )
     noise = np.diag(own)
+    if not trip.at_rest:
+        noise += unknown_motion(trip)
     noise += source.spread**2 * np.outer(shared, shared)
     return rows, expected, trip.energies_wh, noise
 
 
-def a_trip(seed: int, vehicle: Vehicle = CAR, size: int = 20) -> MeasuredTrip:
+def unknown_motion(trip: MeasuredTrip) -> np.ndarray:
+    """The covariance of energies of motion at the ends of spans, boundary by boundary."""
+    limits = CITY.speed_ms[trip.edges]
+    total = np.zeros((trip.first.size, trip.first.size))
+    for place in range(1, trip.edges.size):
+        limit = min(limits[place - 1], limits[place])
+        moved = 0.3 * kinetic_energy(trip.vehicle, limit)
+        charged = (trip.first == place).astype(float) - (trip.last + 1 == place)
+        total += moved**2 * np.outer(charged, charged)
+    return total
+
+
+def a_trip(seed: int, vehicle: Vehicle = CAR, size: int = 20, at_rest: bool = True) -> MeasuredTrip:
     rng = np.random.default_rng(seed)
     edges = rng.integers(N, size=size)
+    if not at_rest:  # a walk
+        for place in range(1, size):
+            edges[place] = rng.choice(CITY.turns[CITY.turns[:, 0] == edges[place - 1], 1])
     first, last = spans(rng, size)
     energy = FLEET.drivetrain(vehicle).energy_wh
     about = [energy[edges[f : e + 1]].sum() for f, e in zip(first, last, strict=True)]
-    return MeasuredTrip(vehicle, edges, first, last, np.array(about) * rng.uniform(0.8, 1.3))
+    measured = np.array(about) * rng.uniform(0.8, 1.3)
+    return MeasuredTrip(vehicle, edges, first, last, measured, at_rest)
 
 
 def test_classes_weigh_what_they_should() -> None:
     assert CAR.mass_kg == pytest.approx(1830)
     assert TRUCK.mass_kg == 18_000
     light, heavy = FLEET.drivetrain(CAR), FLEET.drivetrain(TRUCK)
-    assert light.noise_wh == pytest.approx(FLEET.reference.noise_std_wh)
+    assert light.noise_wh == pytest.approx(NOISE_WH)
     assert heavy.noise_wh > 5 * light.noise_wh
     assert (heavy.cost_wh >= 0).all()
     expected = EnergyModel(CITY, CAR, "physical").prior_energy_wh
@@ -84,10 +105,12 @@ def test_classes_weigh_what_they_should() -> None:
 
 
 @settings(max_examples=20)
-@given(seeds, st.sampled_from([CAR, TRUCK]), st.floats(0.0, 0.5))
-def test_trips_say_what_a_dense_solve_says(seed: int, vehicle: Vehicle, spread: float) -> None:
+@given(seeds, st.sampled_from([CAR, TRUCK]), st.floats(0.0, 0.5), st.booleans())
+def test_trips_say_what_a_dense_solve_says(
+    seed: int, vehicle: Vehicle, spread: float, at_rest: bool
+) -> None:
     source = Source(seed % 7, KEY_DEVIATION, spread)
-    trip = a_trip(seed, vehicle)
+    trip = a_trip(seed, vehicle, at_rest=at_rest)
     rows, expected, measured, noise = dense(trip, source)
     found = READER.evidence([(trip, source)])
     weighted = np.linalg.solve(noise, rows)
@@ -98,29 +121,100 @@ def test_trips_say_what_a_dense_solve_says(seed: int, vehicle: Vehicle, spread: 
 
 
 @settings(max_examples=20)
-@given(seeds, st.sampled_from([CAR, TRUCK]))
-def test_predictions_of_spans_are_what_a_dense_solve_says(seed: int, vehicle: Vehicle) -> None:
+@given(seeds, st.sampled_from([CAR, TRUCK]), st.booleans())
+def test_predictions_of_spans_are_what_a_dense_solve_says(
+    seed: int, vehicle: Vehicle, at_rest: bool
+) -> None:
     source = Source(seed % 5, KEY_DEVIATION, 0.2)
     belief = FLEET.prior()
     for before in range(3):
         belief = belief.condition_evidence(READER.evidence([(a_trip(seed + before), source)]))
     posterior = RoadPosterior.of(FLEET, belief, np.zeros(N), trips=3)
-    trip = a_trip(seed + 9, vehicle)
+    trip = a_trip(seed + 9, vehicle, at_rest=at_rest)
     rows, expected, _, noise = dense(trip, source)
-    mean, std, _ = posterior.spans_of(READER.spans(trip), source)
+    found = READER.spans(trip)
+    mean, std, total = posterior.spans_of(found, source)
+    own = noise - source.spread**2 * np.outer(found.magnitude_wh, found.magnitude_wh)
+    assert_allclose(found.noise.covariance(), own, rtol=1e-6, atol=1e-6)
+    common = (source.spread * found.total_magnitude_wh) ** 2
+    joint = rows @ belief.matrix @ rows.T + own  # type: ignore[union-attr]
+    assert total == pytest.approx(np.sqrt(joint.sum() + common), rel=1e-6)
     covariance = rows @ belief.matrix @ rows.T  # type: ignore[union-attr]
     assert_allclose(mean, expected - rows @ belief.mean, rtol=1e-9, atol=1e-7)
     assert_allclose(std, np.sqrt((covariance + noise).diagonal()), rtol=1e-9)
 
 
+@given(seeds, st.integers(1, 400), st.floats(0.01, 1e4))
+def test_noise_is_whitened(seed: int, size: int, motion: float) -> None:
+    rng = np.random.default_rng(seed)
+    own, ends = rng.uniform(0.5, 5.0, size), motion * rng.random(size + 1)
+    noise = Noise(own, ends[:-1], ends[1:], rng.random(size - 1) < 0.8)
+    white = noise.whitening().toarray()
+    assert_allclose(white @ noise.covariance() @ white.T, np.eye(size), atol=1e-7)
+    assert noise.covariance().sum() == pytest.approx(noise.total, rel=1e-9)
+
+
+def test_arms_have_variance_one_and_say_what_the_road_model_says() -> None:
+    gram = FLEET.kernel.gram(FLEET.arms, FLEET.arms)[:N, :N]
+    assert_allclose(gram.diagonal(), 1.0, rtol=1e-9)
+    weights = FLEET.drivetrain(CAR).weights_wh
+    model = FLEET.reference
+    expected = model.kernel.gram(model.arms, model.arms)
+    assert_allclose(weights[:, None] * gram * weights, expected, rtol=1e-7, atol=1e-9)
+
+
+def test_a_level_is_learned_for_roads_that_nobody_drove() -> None:
+    """Physics that are low as a whole are corrected everywhere, not only where somebody was."""
+    rng = np.random.default_rng(0)
+    car = FLEET.drivetrain(CAR)
+    truth = 1.15 * car.cost_wh + 1.5 + car.potential_wh
+    driven = rng.permutation(N)[: N // 2]
+    trips = []
+    for _ in range(150):
+        edges = rng.choice(driven, 15, replace=False)
+        total = np.array([truth[edges].sum() * (1 + 0.05 * rng.standard_normal())])
+        trip = MeasuredTrip(CAR, edges, np.array([0]), np.array([14]), total)
+        trips.append((trip, Source(0, KEY_DEVIATION, 0.05)))
+    belief = FLEET.prior().condition_evidence(READER.evidence(trips))
+    posterior = RoadPosterior.of(FLEET, belief, np.zeros(N), trips=len(trips))
+    undriven = np.setdiff1d(np.arange(N), driven)
+    expected, true = posterior.energy_wh(car)[undriven].sum(), truth[undriven].sum()
+    assert car.energy_wh[undriven].sum() < 0.87 * true
+    assert expected == pytest.approx(true, rel=0.04)
+
+
+def test_without_speeds_a_whole_trip_says_as_much_and_its_edges_less() -> None:
+    """Energy of motion is between neighbours: totals are as exact as with speeds."""
+    known = a_trip(3, at_rest=False)
+    size = np.arange(known.edges.size)
+    energies = FLEET.drivetrain(CAR).energy_wh[known.edges]
+    with_speeds, without = (
+        READER.spans(MeasuredTrip(CAR, known.edges, size, size, energies, at_rest)).noise
+        for at_rest in (True, False)
+    )
+    assert without.total == pytest.approx(with_speeds.total)
+    assert (without.each > with_speeds.each).all()
+    assert without.each.sum() > 5 * with_speeds.each.sum()
+
+
+def test_auxiliaries_take_power_for_as_long_as_it_takes() -> None:
+    cold = replace(CAR, auxiliary_power_w=3_000.0)
+    seconds = CITY.length_m / CITY.speed_ms
+    more = FLEET.drivetrain(cold).cost_wh - FLEET.drivetrain(CAR).cost_wh
+    assert_allclose(more, 3_000 / 3_600 * seconds, rtol=1e-9, atol=1e-9)
+    assert_allclose(
+        FLEET.physics(cold, np.array([4, 2]))[0], FLEET.drivetrain(cold).energy_wh[[4, 2]]
+    )
+
+
 def test_learning_from_trucks_makes_cars_predict_better() -> None:
     rng = np.random.default_rng(0)
-    roads = FLEET.reference.arms
+    roads = FLEET.roads
     prior = FLEET.kernel.roads.gram(roads, roads)
     truth = rng.multivariate_normal(np.zeros(N), prior, method="eigh")  # h
     heavy = FLEET.drivetrain(TRUCK)
     edges = np.argsort(-heavy.cost_wh)[: N // 2]  # those that say something
-    mean = heavy.energy_wh[edges] + heavy.cost_wh[edges] * truth[edges]
+    mean = heavy.energy_wh[edges] + heavy.weights_wh[edges] * truth[edges]
     everywhere, source = np.arange(edges.size), Source(0, KEY_DEVIATION, 0.02)
     trips = []
     for _ in range(60):
@@ -150,10 +244,12 @@ def test_trips_survive_the_database_and_batches_add_up(seed: int, total: bool) -
         edges = rng.integers(N, size=15)
         first, last = (np.array([0]), np.array([14])) if total else spans(rng, 15)
         vehicle = Vehicle(mass_kg=float(rng.uniform(900, 20_000)))
-        trips.append(MeasuredTrip(vehicle, edges, first, last, 100 * rng.random(first.size)))
+        energies, at_rest = 100 * rng.random(first.size), bool(rng.random() < 0.5)
+        trips.append(MeasuredTrip(vehicle, edges, first, last, energies, at_rest))
     again = [unpacked(**packed(trip), n_edges=N) for trip in trips]  # type: ignore[arg-type]
     for trip, other in zip(trips, again, strict=True):
         assert trip.vehicle == other.vehicle
+        assert trip.at_rest == other.at_rest
         for name in ("edges", "first", "last", "energies_wh"):
             assert_array_equal(getattr(trip, name), getattr(other, name))
         assert not total or other.is_whole

@@ -73,15 +73,15 @@ def test_predictions_use_the_joint_covariance_and_the_noise(seed: int, name: str
     answer = ROUTER.answer(wishes(seed), posterior, drivetrain, np.random.default_rng(seed))
     edges = answer.route.edges
     belief: Any = posterior.belief
-    cost = drivetrain.cost_wh * (1 - belief.mean[:N])
+    cost = drivetrain.cost_wh - drivetrain.weights_wh * belief.mean[:N]
     energy = cost + drivetrain.potential_wh
     # what the whole trip has in common is in proportion to the larger of energy and dissipation
     whole = abs(cost[edges].sum()) >= abs(energy[edges].sum())
     shared = cost if whole else energy
     for end in range(1, edges.size + 1):
         some = edges[:end]
-        physics = drivetrain.cost_wh[some]
-        variance = physics @ belief.matrix[np.ix_(some, some)] @ physics
+        weights = drivetrain.weights_wh[some]
+        variance = weights @ belief.matrix[np.ix_(some, some)] @ weights
         variance += drivetrain.noise_variance[some].sum()
         variance += (posterior.spread * shared[some].sum()) ** 2
         assert_allclose(answer.route.profile_std_wh[end - 1], np.sqrt(variance), rtol=1e-9)

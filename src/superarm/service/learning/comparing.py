@@ -60,7 +60,7 @@ def compared(
     totals = csr_array(vstack([one @ trip.rows for one, trip in zip(ones, seen, strict=True)]))
     joint = posterior.covariance_of(totals)
     off = np.array([one.off_wh.sum() for one in seen])
-    noise = np.array([one.spans.noise_variance.sum() for one in seen])
+    noise = np.array([one.spans.noise.total for one in seen])
     magnitude = np.array([one.spans.total_magnitude_wh for one in seen])
     roads = joint.diagonal().copy()
     variance = roads + noise
@@ -103,7 +103,7 @@ def _scatter(seen: _Seen, posterior: RoadPosterior, rng: np.random.Generator) ->
     joint = posterior.covariance_of(csr_array(seen.rows[chosen]))
     shared = seen.spread * seen.spans.magnitude_wh[chosen]
     joint += np.outer(shared, shared)
-    joint.flat[:: chosen.size + 1] += seen.spans.noise_variance[chosen]
+    joint += seen.spans.noise.covariance(chosen)
     lower = cholesky(joint, lower=True, check_finite=False)
     z = solve_triangular(lower, seen.off_wh[chosen], lower=True, check_finite=False)
     return float(z @ z), int(chosen.size)

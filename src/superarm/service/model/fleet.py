@@ -1,21 +1,27 @@
 r"""Vehicles of all kinds, and those who measure them, that learn together.
 
-What is learned is one function h of the roads, by how much more (or less) an edge dissipates than
-its physics say, as a share: 0.1 is ten per cent more. With :math:`D_c` and :math:`E_c` the
-dissipation and energy that physics expect of vehicle c on some stretch of edges e,
+What is learned is by how much more (or less) every edge dissipates than its physics say. For a car
+that is a `superarm.navigation.RoadModel`: a few coefficients that all roads share (a scale, so much
+per passage, per second, per light, per bend, per energy of motion), and deviations of roads from
+that. Counted in its own prior deviation :math:`\sigma_e` it is :math:`h_e`, an arm of variance
+one. What it is of a car's dissipation :math:`D_e` it is of every other vehicle's :math:`D_{c,e}`,
+so that with :math:`E_c` the energy that physics expect of vehicle c on some stretch of edges e
 
-.. math:: \mathrm{measured} = E_c + \sum_e D_{c,e} h_e + (g_k + t)\,m + \sum_e \varepsilon_e ,
+.. math:: \mathrm{measured} = E_c + \sum_e D_{c,e} \frac{\sigma_e}{D_e} h_e
+    + (g_k + t)\,m + \sum_e \varepsilon_e + b_\mathrm{begin} - b_\mathrm{end} ,
 
-so that a lorry's trip teaches the cars and the other way round. :math:`g_k` is the gain of key k,
+and a lorry's trip teaches the cars and the other way round. :math:`g_k` is the gain of key k,
 a logger that reads five per cent too much; t is what all of one trip has in common (weather,
 load, the driver's mood); both are in proportion to m, the energy, or half of the dissipation where
 the energy is less (what is won downhill may leave next to nothing). The noise of an edge is a
-constant and a share of its own m, independent. Roads and gains are arms of one belief, whose
-rewards are -h and g: whatever is uncertain about a logger is uncertain about the roads only it has
-driven, and a total of many edges says no more about them than one trip can.
+constant and a share of its own m, independent. Where speeds are not reported, b is the energy of
+motion at the ends of a stretch: what one stretch lacks its neighbour has, and a whole trip, from
+rest to rest, has none of it. Roads and gains are arms of one belief, whose rewards are -h and g:
+whatever is uncertain about a logger is uncertain about the roads only it has driven, and a total of
+many edges says no more about them than one trip can.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -27,15 +33,16 @@ from superarm.beliefs.prior import FinitePrior
 from superarm.beliefs.sums.dense import MOST_ARMS
 from superarm.beliefs.sums.induced import MOST_ENTRIES, N_INDUCING
 from superarm.errors import CapacityError
-from superarm.kernels import Kernel, Matern52
+from superarm.kernels import Kernel
 from superarm.navigation import (
-    EnergyModel,
+    RoadModel,
     RoadNetwork,
     Vehicle,
     deterministic_energy,
     potential_difference,
 )
-from superarm.navigation.model import PRIOR_SPREAD
+from superarm.navigation.energy import JOULE_PER_WH
+from superarm.navigation.roads import ENERGY_SPREAD
 
 CLASSES: dict[str, Vehicle] = {
     "car": Vehicle(),
@@ -46,7 +53,11 @@ CLASSES: dict[str, Vehicle] = {
 }
 """Vehicle classes by name; the first is the reference."""
 
-MODEL_VERSION = "3"
+SPREAD = replace(ENERGY_SPREAD, share=0.2, graph=0.3, alike=0.3)
+"""What is believed of roads. Wider than in SUMO, and shared with neighbours and roads alike: real
+surfaces, winds and habits differ more than simulated ones, and along whole streets."""
+
+MODEL_VERSION = "4"
 """Changes when the same trips would lead to another belief."""
 
 MOST_NETWORK_EDGES = 100_000
@@ -65,12 +76,20 @@ EDGE_DEVIATION = 0.1
 """By what share one passage of an edge differs from another in the same trip, besides noise that is
 the same for all edges: long edges vary more than short ones."""
 
+NOISE_WH = 2.0
+"""Standard deviation of a car's energy on any edge, besides: ends of edges are known to so much."""
+
+MOTION_DEVIATION = 0.3
+"""Of the energy of motion where speeds are not reported, as a share of that at the speed limit: as
+of a speed anywhere between none and the limit."""
+
 SLOTS = 256
 """How many keys have a gain that is learned; those that come later count as noise."""
 
 _SLOTS_OF_LARGE = 64
 _REMEMBERED = 256
 _SAMPLE = 512
+_LEAST_WH = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,12 +100,19 @@ class Drivetrain:
         cost_wh: dissipation of every edge by physics, never negative, shape (n,).
         potential_wh: what to add for the energy taken from the battery, shape (n,).
         noise_wh: standard deviation of one measured edge, whatever its length.
+        unit: which share of the dissipation of every edge one unit of h is, shape (n,).
     """
 
     vehicle: Vehicle
     cost_wh: Vector
     potential_wh: Vector
     noise_wh: float
+    unit: Vector
+
+    @cached_property
+    def weights_wh(self) -> Vector:
+        """What one unit of h is on every edge."""
+        return self.cost_wh * self.unit
 
     @cached_property
     def energy_wh(self) -> Vector:
@@ -144,9 +170,7 @@ class Fleet:
     def __init__(self, network: RoadNetwork) -> None:
         """Prepare the reference vehicle."""
         self.network = network
-        self.reference = EnergyModel(
-            network, next(iter(CLASSES.values())), "physical", "dissipation"
-        )
+        self.reference = RoadModel(network, next(iter(CLASSES.values())), spread=SPREAD)
         self._drivetrain = lru_cache(_REMEMBERED)(self._made)
         step = max(network.n_edges // _SAMPLE, 1)
         self._sample = np.arange(0, network.n_edges, step)
@@ -160,20 +184,37 @@ class Fleet:
         vehicle = Vehicle(*values)
         energy, potential = self.physics(vehicle)
         return Drivetrain(
-            vehicle, np.maximum(energy - potential, 0.0), potential, self.noise_wh(vehicle)
+            vehicle,
+            np.maximum(energy - potential, 0.0),
+            potential,
+            self.noise_wh(vehicle),
+            self.unit,
         )
+
+    @cached_property
+    def _deviation_wh(self) -> Vector:
+        """The prior standard deviation of a car's dissipation on every edge."""
+        return np.sqrt(self.reference.kernel.diagonal(self.reference.arms))
+
+    @cached_property
+    def unit(self) -> Vector:
+        """Which share of the dissipation of every edge one unit of h is, shape (n,)."""
+        energy, potential = self.physics(self.reference.vehicle)
+        return self._deviation_wh / np.maximum(energy - potential, _LEAST_WH)
 
     def physics(self, vehicle: Vehicle, edges: Rows | None = None) -> tuple[Vector, Vector]:
         """Return energy and difference of potential of some edges, or all, in Wh."""
-        return (
-            deterministic_energy(self.network, vehicle, "physical", edges),
-            potential_difference(self.network, vehicle, edges),
-        )
+        energy = deterministic_energy(self.network, vehicle, "physical", edges)
+        if vehicle.auxiliary_power_w:
+            some = slice(None) if edges is None else edges
+            seconds = self.network.length_m[some] / self.network.speed_ms[some]
+            energy = energy + vehicle.auxiliary_power_w / JOULE_PER_WH * seconds
+        return energy, potential_difference(self.network, vehicle, edges)
 
     def noise_wh(self, vehicle: Vehicle) -> float:
         """Return the standard deviation of one measured edge: as energies, larger for lorries."""
         share = self._spread(vehicle) / self._usual if self._usual > 0 else 1.0
-        return max(self.reference.noise_std_wh * share, 1e-3)
+        return max(NOISE_WH * share, 1e-3)
 
     def _spread(self, vehicle: Vehicle) -> float:
         energy, _ = self.physics(vehicle, self._sample)
@@ -206,21 +247,25 @@ class Fleet:
     @cached_property
     def arms(self) -> Arms:
         """All roads, then the gains of all slots."""
-        roads = self.reference.arms
-        empty = np.zeros((self.n_slots, roads.n_features))
-        return Arms(np.arange(self.n_arms), np.concatenate([roads.contexts, empty]))
+        empty = np.zeros((self.n_slots, self.roads.n_features))
+        return Arms(np.arange(self.n_arms), np.concatenate([self.roads.contexts, empty]))
+
+    @cached_property
+    def roads(self) -> Arms:
+        """All roads; terms and deviations are counted such that each has variance one."""
+        arms, features = self.reference.arms, self.network.contexts.shape[1]
+        contexts = arms.contexts.copy()
+        contexts[:, features:] /= self._deviation_wh[:, None]
+        return Arms(arms.ids, contexts)
 
     @cached_property
     def kernel(self) -> RoadsAndKeys:
         """The prior covariance of -h and of gains.
 
-        Gains are counted in units that give them the variance of the least certain road: beliefs
-        that are summed up by few arms take those of greatest variance first.
+        Gains have a little more variance than roads: beliefs that are summed up by few arms take
+        those of greatest variance first.
         """
-        features = Matern52(self.reference.lengthscale, PRIOR_SPREAD**2 / 2)
-        roads = self.reference.graph_kernel * features + features
-        largest = float(roads.diagonal(self.reference.arms).max())
-        return RoadsAndKeys(roads, self.network.n_edges, 1.01 * largest)
+        return RoadsAndKeys(self.reference.kernel, self.network.n_edges, 1.01)
 
     def gain_unit(self, deviation: float) -> float:
         """Return the gain that one unit of its arm stands for, if gains deviate so much."""

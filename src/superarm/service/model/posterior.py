@@ -66,11 +66,11 @@ class RoadPosterior:
 
     def cost_wh(self, drivetrain: Drivetrain) -> Vector:
         """Return the expected dissipation of every edge."""
-        return drivetrain.cost_wh * (1 - self.belief.mean[: self.n_edges])
+        return drivetrain.cost_wh - drivetrain.weights_wh * self.belief.mean[: self.n_edges]
 
     def cost_std_wh(self, drivetrain: Drivetrain) -> Vector:
         """Return its standard deviation."""
-        return drivetrain.cost_wh * self.std[: self.n_edges]
+        return drivetrain.weights_wh * self.std[: self.n_edges]
 
     def energy_wh(self, drivetrain: Drivetrain) -> Vector:
         """Return the expected energy of every edge."""
@@ -78,12 +78,12 @@ class RoadPosterior:
 
     def along(self, edges: Rows, drivetrain: Drivetrain) -> tuple[Vector, Matrix]:
         """Return means and covariance of what will be *measured* on edges driven in one trip."""
-        physics, view = drivetrain.cost_wh[edges], self.view(edges)
-        cost = physics * (1 - view.mean)
+        weights, view = drivetrain.weights_wh[edges], self.view(edges)
+        cost = drivetrain.cost_wh[edges] - weights * view.mean
         mean: Vector = cost + drivetrain.potential_wh[edges]
         covariance = view.covariance()
-        covariance *= physics
-        covariance *= physics[:, None]
+        covariance *= weights
+        covariance *= weights[:, None]
         covariance.flat[:: edges.size + 1] += drivetrain.noise_variance[edges]
         shared = cost if abs(cost.sum()) >= abs(mean.sum()) else mean
         covariance += self.spread**2 * np.outer(shared, shared)
@@ -104,9 +104,9 @@ class RoadPosterior:
         spans, spread = self.measured(spans, source)
         expected = self.expected_wh(spans)
         each, total = self._variances(spans.places, spans.weights, spans.starts)
-        each += spans.noise_variance + (spread * spans.magnitude_wh) ** 2
+        each += spans.noise.each + (spread * spans.magnitude_wh) ** 2
         # what the trip has in common adds up over spans
-        total += float(spans.noise_variance.sum()) + (spread * spans.total_magnitude_wh) ** 2
+        total += spans.noise.total + (spread * spans.total_magnitude_wh) ** 2
         return expected, np.sqrt(np.maximum(each, 0.0)), float(np.sqrt(max(total, 0.0)))
 
     def measured(self, spans: Spans, source: Source) -> tuple[Spans, float]:

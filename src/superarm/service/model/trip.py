@@ -7,14 +7,25 @@ from operator import add
 from typing import Generic, Protocol, Self, TypeVar, cast, overload
 
 import numpy as np
-from scipy.sparse import csr_array
+from numpy.typing import NDArray
+from scipy.linalg import cholesky_banded
+from scipy.sparse import csc_array, csr_array, diags_array
 
-from superarm.arrays import Rows, Vector
+from superarm.arrays import Matrix, Rows, Vector
 from superarm.beliefs import Evidence
+from superarm.compiling import compiled
 from superarm.navigation import Vehicle
-from superarm.service.model.fleet import KEY_DEVIATION, Fleet, measure, passage_variance
+from superarm.navigation.mechanical import kinetic_energy
+from superarm.service.model.fleet import (
+    KEY_DEVIATION,
+    MOTION_DEVIATION,
+    Fleet,
+    measure,
+    passage_variance,
+)
 
 _MOST_LINKS = 20_000_000
+_FADED = 1e-12
 
 
 class Addable(Protocol):
@@ -43,6 +54,8 @@ class MeasuredTrip:
         first: where in `edges` the spans begin, shape (m,).
         last: where they end, inclusive, shape (m,).
         energies_wh: what each took from the battery, shape (m,).
+        at_rest: whether energy of motion is accounted for, as if every span began and ended at
+            rest; whole trips do.
     """
 
     vehicle: Vehicle
@@ -50,6 +63,7 @@ class MeasuredTrip:
     first: Rows
     last: Rows
     energies_wh: Vector
+    at_rest: bool = True
 
     @property
     def is_whole(self) -> bool:
@@ -69,7 +83,84 @@ class MeasuredTrip:
             self.first[spans],
             self.last[spans],
             self.energies_wh[spans],
+            self.at_rest,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """Of the measured spans of a trip, but for what all of it has in common.
+
+    Attributes:
+        own: variance of every span, independent of all others, shape (m,).
+        begin: variance of the energy of motion where it begins, shape (m,).
+        end: likewise where it ends: what it lacks there the next span has, if that goes on.
+        joined: whether the next span begins where each but the last one ends, shape (m - 1,).
+    """
+
+    own: Vector
+    begin: Vector
+    end: Vector
+    joined: NDArray[np.bool_]
+
+    @property
+    def each(self) -> Vector:
+        """The variances of spans."""
+        return self.own + self.begin + self.end
+
+    @property
+    def total(self) -> float:
+        """The variance of the sum of all spans."""
+        return float(self.each.sum() - 2 * self._shared.sum())
+
+    @property
+    def _shared(self) -> Vector:
+        return np.where(self.joined, self.end[:-1], 0.0)
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether spans are independent of each other."""
+        return not self._shared.any()
+
+    def covariance(self, chosen: Rows | None = None) -> Matrix:
+        """Return the covariance of all spans, or of those chosen, which ascend."""
+        chosen = np.arange(self.own.size) if chosen is None else chosen
+        total = np.diag(self.each[chosen])
+        next_to = np.flatnonzero(np.diff(chosen) == 1)
+        total[next_to, next_to + 1] = -self._shared[chosen[next_to]]
+        total[next_to + 1, next_to] = -self._shared[chosen[next_to]]
+        return total
+
+    def whitening(self) -> csr_array:
+        """Return W with W N W' = I, lower triangular; N is tridiagonal."""
+        if self.is_diagonal:
+            return csr_array(diags_array(1 / np.sqrt(self.each)))
+        band = np.vstack([self.each, np.append(-self._shared, 0.0)])
+        lower = cholesky_banded(band, lower=True, check_finite=False)
+        found = _inverse_of_bidiagonal(lower[0], lower[1])
+        return csr_array(csc_array(found, shape=(self.own.size, self.own.size)))
+
+
+@compiled
+def _inverse_of_bidiagonal(diagonal: Vector, below: Vector) -> tuple[Vector, Rows, Rows]:
+    """Return the columns of the inverse of a lower bidiagonal matrix, until they have faded."""
+    size = diagonal.size
+    starts = np.zeros(size + 1, dtype=np.intp)
+    for column in range(size):
+        value, row = 1.0, column + 1
+        while row < size and abs(value) >= _FADED:
+            value *= -below[row - 1] / diagonal[row]
+            row += 1
+        starts[column + 1] = starts[column] + row - column
+    values, rows = np.empty(starts[-1]), np.empty(starts[-1], dtype=np.intp)
+    for column in range(size):
+        value = 1 / diagonal[column]
+        for place in range(starts[column], starts[column + 1]):
+            row = column + place - starts[column]
+            if row > column:
+                value *= -below[row - 1] / diagonal[row]
+            values[place], rows[place] = value, row
+    return values, rows, starts
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,10 +170,10 @@ class Spans:
     Attributes:
         places: edges of all spans, one span after the other.
         starts: where each span begins among them, and their number last, shape (m + 1,).
-        weights: dissipation of each of these edges, which h multiplies, in Wh.
+        weights: what one unit of h is on each of these edges, in Wh.
         energy_wh: of every span, shape (m,).
         cost_wh: dissipation of every span, shape (m,).
-        noise_variance: of every span, shape (m,).
+        noise: of the spans.
     """
 
     places: Rows
@@ -90,7 +181,7 @@ class Spans:
     weights: Vector
     energy_wh: Vector
     cost_wh: Vector
-    noise_variance: Vector
+    noise: Noise
 
     def with_gain(self, column: int, unit: float) -> "Spans":
         """Return them with a share of the key's gain in every span.
@@ -178,14 +269,29 @@ class Reader(Generic[TripSums]):
         cost = np.maximum(energy - potential, 0.0)
         starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.intp)
         noise = self.fleet.noise_wh(trip.vehicle)
+        own = np.add.reduceat(passage_variance(cost + potential, cost, noise), starts[:-1])
         return Spans(
             places,
             starts,
-            cost,
+            cost * self.fleet.unit[places],
             np.add.reduceat(cost + potential, starts[:-1]),
             np.add.reduceat(cost, starts[:-1]),
-            np.add.reduceat(passage_variance(cost + potential, cost, noise), starts[:-1]),
+            self._noise(trip, own),
         )
+
+    def _noise(self, trip: MeasuredTrip, own: Vector) -> Noise:
+        """Return the noise of spans, with the energy of motion at their ends if that is unknown."""
+        network, before, after = self.fleet.network, trip.last[:-1], trip.first[1:]
+        joined = (after == before + 1) & (  # logs may be interrupted
+            network.to_junction[trip.edges[before]] == network.from_junction[trip.edges[after]]
+        )
+        if trip.at_rest:
+            return Noise(own, np.zeros(own.size), np.zeros(own.size), joined)
+        limits = network.speed_ms[trip.edges]
+        between = np.minimum(limits[:-1], limits[1:])
+        variance = (MOTION_DEVIATION * kinetic_energy(trip.vehicle, between)) ** 2
+        variance = np.concatenate([[0.0], variance, [0.0]])  # a trip begins and ends at rest
+        return Noise(own, variance[trip.first], variance[trip.last + 1], joined)
 
     def evidence(self, trips: Sequence[tuple[MeasuredTrip, Source]]) -> TripSums:
         """Return what trips say about roads and gains."""
@@ -238,22 +344,29 @@ class Reader(Generic[TripSums]):
                 spans = spans.with_gain(column, unit)
             else:
                 spread = source.spread_and_gain
-            places.append(spans.places)
-            weights.append(spans.weights)
-            sizes.append(np.diff(spans.starts))
-            values.append(spans.energy_wh - trip.energies_wh)
-            noise.append(source.widened**2 * spans.noise_variance)
-            shares.append(source.widened * spread * spans.magnitude_wh)
+            rows, off = spans.rows(n_arms), spans.energy_wh - trip.energies_wh
+            variance = source.widened**2 * spans.noise.each
+            common = source.widened * spread * spans.magnitude_wh
+            if not spans.noise.is_diagonal:
+                white = spans.noise.whitening()
+                rows, off, common = csr_array(white @ rows), white @ off, white @ common
+                variance = np.full(off.size, source.widened**2)
+            places.append(rows.indices)
+            weights.append(rows.data)
+            sizes.append(np.diff(rows.indptr))
+            values.append(off)
+            noise.append(variance)
+            shares.append(common)
         counts = [value.size for value in values]
         total = sum(counts)
         starts = np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.intp)
         shape = (total, n_arms)
-        rows = csr_array((np.concatenate(weights), np.concatenate(places), starts), shape=shape)
+        whole = csr_array((np.concatenate(weights), np.concatenate(places), starts), shape=shape)
         owners = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
-        common = csr_array(
+        links = csr_array(
             (np.concatenate(shares), np.arange(total), owners), shape=(len(trips), total)
         )
-        return Evidence.of_functionals(rows, np.concatenate(values), np.concatenate(noise), common)
+        return Evidence.of_functionals(whole, np.concatenate(values), np.concatenate(noise), links)
 
     def visits(self, trips: Iterable[MeasuredTrip]) -> Vector:
         """Return how often each edge was part of a measurement, shape (n,)."""

@@ -40,6 +40,8 @@ class Parameters(Given):
     drag_coefficient: Annotated[float, Field(ge=0.05, le=3)] = 0.35
     powertrain_efficiency: Annotated[float, Field(ge=0.3, le=1)] = 0.98
     recuperation_efficiency: Annotated[float, Field(ge=0.05, le=1)] = 0.96
+    rotating_mass_kg: Annotated[float, Field(ge=0, le=10_000)] = 0.0
+    auxiliary_power_w: Annotated[float, Field(ge=0, le=50_000)] = 0.0
 
     def made(self) -> Vehicle:
         """Return the vehicle."""

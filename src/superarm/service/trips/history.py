@@ -177,9 +177,8 @@ class History(Generic[TripSums]):
             if standing.is_aside:
                 continue
             try:
-                trip = unpacked(
-                    row.vehicle, row.edges, row.spans, row.energies_wh, self._reader.n_edges
-                )
+                columns = (row.vehicle, row.edges, row.spans, row.energies_wh, row.at_rest)
+                trip = unpacked(*columns, self._reader.n_edges)
                 spread = float(row.spread)
                 known = standing.source(spread if 0 <= spread <= _MOST_SPREAD else np.nan)
                 source = replace(known, widened=float(row.widened))
@@ -208,7 +207,7 @@ class History(Generic[TripSums]):
     def _batches(connection: Connection, begin: int, end: int) -> Iterator[Sequence[Any]]:
         mark = mark_of_trips(connection.dialect.name)
         columns = (trips.c.vehicle, trips.c.edges, trips.c.spans, trips.c.energies_wh)
-        more = (trips.c.key_id, trips.c.spread, trips.c.widened)
+        more = (trips.c.at_rest, trips.c.key_id, trips.c.spread, trips.c.widened)
         when = (trips.c.received_at, trips.c.sequence, trips.c.content_sha256)
         query = (
             select(*columns, *more, *when)

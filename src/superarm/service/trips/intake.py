@@ -135,9 +135,10 @@ class Intake:
         else:
             vehicle = CLASSES["car"] if route is None else route.vehicle
         first, last, energies = spans_of(trip, edges.size)
+        known = trip.speeds_ms is not None
         if trip.speeds_ms is not None:
             energies = energies - _of_motion(vehicle, trip.speeds_ms, first, last, edges.size)
-        return MeasuredTrip(vehicle, edges, first, last, energies), route
+        return MeasuredTrip(vehicle, edges, first, last, energies, at_rest=known), route
 
     def _edges(self, trip: TripIn) -> Rows:
         """Return the edges of a trip, which must be a path but where it says otherwise."""

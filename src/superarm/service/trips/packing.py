@@ -23,13 +23,22 @@ def packed(trip: MeasuredTrip) -> dict[str, object]:
         "edges": trip.edges.astype(_PLACES).tobytes(),
         "spans": np.column_stack([trip.first, trip.last]).astype(_PLACES).tobytes(),
         "energies_wh": trip.energies_wh.astype(_ENERGIES).tobytes(),
+        "at_rest": trip.at_rest,
     }
 
 
-def unpacked(
-    vehicle: str, edges: bytes, spans: bytes, energies_wh: bytes, n_edges: int
+def unpacked(  # noqa: PLR0913, PLR0917 - the columns
+    vehicle: str,
+    edges: bytes,
+    spans: bytes,
+    energies_wh: bytes,
+    at_rest: bool | None,  # noqa: FBT001 - a column
+    n_edges: int,
 ) -> MeasuredTrip:
-    """Return a trip from these columns; raise ValueError if they hold none."""
+    """Return a trip from these columns; raise ValueError if they hold none.
+
+    Trips stored before it was noted whether speeds were reported count as without.
+    """
     places = np.frombuffer(edges, dtype=_PLACES).astype(np.intp)
     ends = np.frombuffer(spans, dtype=_PLACES).reshape(-1, 2).astype(np.intp)
     energies = np.frombuffer(energies_wh, dtype=_ENERGIES).astype(np.float64)
@@ -48,7 +57,7 @@ def unpacked(
     if not fine:
         msg = "the columns of this trip do not fit together"
         raise ValueError(msg)
-    return MeasuredTrip(unpacked_vehicle(vehicle), places, first, last, energies)
+    return MeasuredTrip(unpacked_vehicle(vehicle), places, first, last, energies, bool(at_rest))
 
 
 def spans_of(trip: TripIn, n_edges: int) -> tuple[Rows, Rows, Vector]:

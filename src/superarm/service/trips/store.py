@@ -242,7 +242,8 @@ class TripStore:
         return None if reason is None else {"state": "quarantined", "reason": reason}
 
     def _as_stored(self, row: Any, mark: int) -> dict[str, Any]:  # noqa: ANN401 - a row
-        trip = unpacked(row.vehicle, row.edges, row.spans, row.energies_wh, self.network.n_edges)
+        columns = (row.vehicle, row.edges, row.spans, row.energies_wh, row.at_rest)
+        trip = unpacked(*columns, self.network.n_edges)
         spans = zip(trip.first.tolist(), trip.last.tolist(), trip.energies_wh.tolist(), strict=True)
         return {
             "sequence": row.sequence,
