@@ -163,8 +163,9 @@ def test_times_are_learned_like_energies() -> None:
     assert -belief.mean[edges].sum() > 1.5 * model.physics[edges].sum()
 
 
-def test_physics_are_those_of_the_paper_and_what_lights_take() -> None:
-    assert_allclose(RoadModel(CITY).physics, dissipation(CITY, Vehicle()))
+def test_physics_are_dissipation_with_braking_downhill_and_what_lights_take() -> None:
+    assert_allclose(RoadModel(CITY).physics, dissipation(CITY, Vehicle(), "physical"))
+    assert (RoadModel(CITY).physics >= dissipation(CITY, Vehicle()) - 1e-9).all()
     lit = RoadModel(CITY, Vehicle(auxiliary_power_w=1000.0)).physics
     assert_allclose(lit - RoadModel(CITY).physics, CITY.length_m / CITY.speed_ms * 1000 / 3600)
 

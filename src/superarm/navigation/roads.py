@@ -173,11 +173,14 @@ class RoadModel:
 
     @cached_property
     def physics(self) -> Vector:
-        """What is expected of every edge, shape (n,): dissipation in Wh, or seconds."""
+        """What is expected of every edge, shape (n,): dissipation in Wh, or seconds.
+
+        Of braking downhill what recuperation loses counts.
+        """
         if self.target == "time":
             return self.free_flow_s
         auxiliary = self.vehicle.auxiliary_power_w / 3600 * self.free_flow_s
-        return dissipation(self.network, self.vehicle) + auxiliary
+        return dissipation(self.network, self.vehicle, "physical") + auxiliary
 
     @cached_property
     def _motion(self) -> Vector:

@@ -13,13 +13,15 @@ from superarm.navigation import RoadNetwork
 from superarm.simulation.process import SimulationError
 
 _TIMEOUT_S = 3600.0
+_SAME = 0.02
 
 
 def write_sumo(network: RoadNetwork, path: str | os.PathLike[str]) -> Path:
     """Write a network as SUMO's, with the same ids of edges and junctions, and return the file.
 
-    Geometry, heights, lengths, limits, lanes and legal turns are ours; lanes of turns, right of way
-    and, where we know of no traffic lights, the junctions that have some are netconvert's choice.
+    Geometry, heights, limits, lanes and legal turns are ours, and so are lengths, part of which
+    becomes that of junctions; lanes of turns, right of way and, where we know of no traffic lights,
+    the junctions that have some are netconvert's choice.
 
     Args:
         network: the roads.
@@ -102,13 +104,17 @@ def _edges(network: RoadNetwork) -> Iterator[str]:
         points = network.shape_of(edge)
         along = np.append(0.0, np.cumsum(np.hypot(*np.diff(points, axis=0).T)))
         share = along / along[-1] if along[-1] > 0 else along
+        # SUMO climbs by the slope of its geometry, for as long as the lane is said to be: a length of
+        # its own only where the geometry is not the road's
+        length = float(network.length_m[edge])
+        own = "" if abs(length - along[-1]) <= _SAME * length else f'length="{length:.3f}" '
         z = heights[begin] + (heights[end] - heights[begin]) * share
         shape = " ".join(f"{x:.3f},{y:.3f},{h:.3f}" for (x, y), h in zip(points, z, strict=True))
         yield (
             f"<edge id={quoteattr(str(network.edge_ids[edge]))} "
             f"from={quoteattr(str(names[begin]))} to={quoteattr(str(names[end]))} "
             f'numLanes="{network.lanes[edge]}" speed="{network.speed_ms[edge]:.4f}" '
-            f'length="{network.length_m[edge]:.3f}" shape="{shape}"/>\n'
+            f'{own}shape="{shape}"/>\n'
         )
 
 
