@@ -104,8 +104,8 @@ def _edges(network: RoadNetwork) -> Iterator[str]:
         points = network.shape_of(edge)
         along = np.append(0.0, np.cumsum(np.hypot(*np.diff(points, axis=0).T)))
         share = along / along[-1] if along[-1] > 0 else along
-        # SUMO climbs by the slope of its geometry, for as long as the lane is said to be: a length of
-        # its own only where the geometry is not the road's
+        # SUMO climbs by the slope of its geometry, for as long as the lane is said to be: a length
+        # of its own only where the geometry is not the road's
         length = float(network.length_m[edge])
         own = "" if abs(length - along[-1]) <= _SAME * length else f'length="{length:.3f}" '
         z = heights[begin] + (heights[end] - heights[begin]) * share

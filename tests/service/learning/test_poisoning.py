@@ -189,8 +189,8 @@ def test_units_and_signs_are_refused_and_honest_trips_are_not(town: Town) -> Non
         assert found["zero"] >= 0.98
         assert found["sign"] >= 0.99
         assert found["kJ, sure"] >= 0.97
-        # downhill, 3.6 times next to nothing is next to nothing; and before the first trip the level
-        # of all roads is not known: in simulated worlds physics are 15 to 35 per cent low
+        # downhill, 3.6 times next to nothing is next to nothing; and before the first trip the
+        # level of all roads is not known: in simulated worlds physics are 15 to 35 per cent low
         assert found["kJ"] >= (0.8 if learned else 0.7)
 
 
