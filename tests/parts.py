@@ -34,6 +34,18 @@ def require_networks() -> Path:
     return folder
 
 
+def real_folder() -> Path:
+    """Real maps and drives: beside the road networks."""
+    return networks_folder().parent / "real"
+
+
+def require_real() -> Path:
+    folder = real_folder()
+    if not folder.is_dir():
+        _absent("real maps and drives are missing; put them into real/ beside the road networks")
+    return folder
+
+
 def _absent(reason: str) -> None:
     if strict():
         pytest.fail(f"SUPERARM_STRICT=1 and {reason}")

@@ -15,6 +15,8 @@ PYTHON_PARTS = {
     "gpytorch": "gpytorch",
     "sumolib": "sumolib",
     "pyproj": "pyproj",
+    "osmium": "osmium",
+    "rasterio": "rasterio",
     "sumo": "eclipse-sumo",
     "libsumo": "libsumo",
     "ray": "ray",

@@ -29,7 +29,7 @@ SMALL: dict[str, Any] = {
 
 def test_the_package_studies_are_sound() -> None:
     names = sorted(file.stem for file in FLEETS.glob("*.toml"))
-    assert names == ["sumo-city", "sumo-luxembourg", "sumo-monaco"]
+    assert names == ["sumo-city", "sumo-city-winter", "sumo-luxembourg", "sumo-monaco"]
     for name in names:
         assert is_fleet_study(name)
         study = read_fleet_study(name)
@@ -51,6 +51,7 @@ def test_the_package_studies_are_sound() -> None:
         ({"parts": [PART | {"cars": 1.0}]}, "too short for 1.0 cars"),
         ({"weather": "fine"}, "weather"),
         ({"worlds": 0}, "worlds"),
+        ({"vehicle": {"auxiliary_power_w": -1}}, "auxiliary_power_w"),
     ],
 )
 def test_bad_studies_are_refused(change: dict[str, Any], told: str, tmp_path: Path) -> None:

@@ -22,17 +22,20 @@ from parts import require_module, require_networks
 from strategies import seeds
 from superarm import DataError
 from superarm.cli.app import make_app
-from superarm.navigation import RoadNetwork, fetch, generate_city, read_osm, read_sumo
+from superarm.navigation import RoadNetwork, fetch, generate_city, read_sumo
 from superarm.navigation.statistics import describe
 
 fetch_module: Any = importlib.import_module("superarm.navigation.formats.fetch")
 
 
 def same(left: RoadNetwork, right: RoadNetwork) -> bool:
-    return all(
+    plain = all(
         np.array_equal(getattr(left, name), getattr(right, name))
         for name in RoadNetwork.__dataclass_fields__
+        if name != "access"
     )
+    rules = left.access.arrays(), right.access.arrays()
+    return plain and all(np.array_equal(rules[0][name], rules[1][name]) for name in rules[0])
 
 
 @given(seeds)
@@ -63,10 +66,10 @@ def test_damaged_and_strange_network_files_are_told(tmp_path: Path) -> None:
 def test_a_network_of_a_newer_format_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("superarm.navigation.network.VERSION", 4)
+    monkeypatch.setattr("superarm.navigation.network.VERSION", 5)
     roads.random_network(0).save(tmp_path / "new.npz")
     monkeypatch.setattr("superarm.navigation.network.VERSION", 1)
-    with pytest.raises(DataError, match="format version 4"):
+    with pytest.raises(DataError, match="format version 5"):
         RoadNetwork.load(tmp_path / "new.npz")
 
 
@@ -196,41 +199,6 @@ class TestSumo:
         network = read_sumo(folder / f"{name}.net.xml.gz").largest_component()
         assert (network.n_edges, network.n_turns) == (edges, turns)
         assert np.ptp(network.junction_height_m) > 100
-
-
-class TestOsm:
-    @pytest.fixture(autouse=True)
-    def _needs_netconvert(self) -> None:
-        require_module("sumolib", "sumo")
-        require_module("sumo", "osm")
-
-    @pytest.mark.parametrize("name", ["town.osm", "town.osm.gz", "-o evil,--help.osm"])
-    def test_roads_of_cars_with_heights_from_tags(self, tmp_path: Path, name: str) -> None:
-        path = tmp_path / name
-        content = roads.OSM.encode()
-        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-        network = read_osm(path).largest_component()
-        assert network.n_edges == 8  # four two-way roads (two are joined at a bend), no footway
-        assert np.ptp(network.junction_height_m) == pytest.approx(
-            30, abs=1
-        )  # the bend's height goes with it
-        assert "utm" in network.projection
-
-    def test_heights_from_a_heightmap(self, tmp_path: Path) -> None:
-        heights = require_networks() / "luxembourg_dem.tif"
-        path = tmp_path / "town.osm"
-        path.write_text(roads.OSM)
-        network = read_osm(path, heights)
-        assert 150 < network.junction_height_m.min() < network.junction_height_m.max() < 450
-        assert not np.isclose(np.ptp(network.junction_height_m), 30, atol=0.1)
-
-    def test_what_cannot_be_converted_is_told(self, tmp_path: Path) -> None:
-        path = tmp_path / "broken.osm"
-        path.write_text("<osm><node id='1'")
-        with pytest.raises(DataError, match="broken.osm could not be converted"):
-            read_osm(path)
-        with pytest.raises(FileNotFoundError, match="there is no file"):
-            read_osm(path, tmp_path / "no.tif")
 
 
 class TestFetch:

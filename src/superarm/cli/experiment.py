@@ -23,6 +23,9 @@ from rich.table import Table
 
 from superarm.errors import DataError
 from superarm.experiments.config import STUDIES, find_study, read_experiment
+from superarm.experiments.drives import STUDIES as DRIVE_STUDIES
+from superarm.experiments.drives import run_drive_study
+from superarm.experiments.drives.models import MODELS
 from superarm.experiments.engines import Engine, Processes, Ray, ThisProcess
 from superarm.experiments.fleets import (
     FleetResults,
@@ -85,6 +88,9 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a run
     if is_fleet_study(file):
         _run_fleets(file, output, _engine(engine, jobs, address), data)
         return
+    if file in DRIVE_STUDIES:
+        _run_drives(file, output, data)
+        return
     experiment = read_experiment(file)
     folder = output or Path("runs") / experiment.name
     plan = prepare(
@@ -139,6 +145,18 @@ def _run_fleets(file: str, output: Path | None, engine: Engine, data: Path | Non
         typer.echo(f"Report: {write_fleet_report(study, results, folder, regret)}")
     if failures:
         raise typer.Exit(1)
+
+
+def _run_drives(name: str, output: Path | None, data: Path | None) -> None:
+    """Predict and learn measured drives; there is nothing to resume, it takes minutes."""
+    if data is None:
+        msg = f"{name} needs measured drives: name the folder that holds them by --data"
+        raise DataError(msg)
+    folder = output or Path("runs") / name
+    page = run_drive_study(
+        name, data, folder, lambda done: typer.echo(f"{done}: finished", err=True)
+    )
+    typer.echo(f"Report: {page}")
 
 
 @app.command()
@@ -213,6 +231,11 @@ def list_(
             {"run": file.stem, "name": study.name, "title": study.title,
              "methods": len(study.methods), "stored_runs": stored}
         )  # fmt: skip
+    rows += [
+        {"run": drives.name, "name": drives.name, "title": drives.title,
+         "methods": len(MODELS), "stored_runs": 0}
+        for drives in DRIVE_STUDIES.values() if folder is None
+    ]  # fmt: skip
     if as_json:
         typer.echo(json.dumps(rows))
         return

@@ -32,10 +32,14 @@ def generate(
 
 @app.command(name="import")
 def import_(
-    source: Annotated[Path, typer.Argument(help=".net.xml(.gz), .osm(.gz) or .npz")],
+    source: Annotated[Path, typer.Argument(help=".net.xml(.gz), .osm(.gz), .osm.pbf or .npz")],
     output: _Output = Path("network.npz"),
     heightmap: Annotated[
-        Path | None, typer.Option(help="GeoTIFF of heights, for OpenStreetMap files.")
+        list[Path] | None,
+        typer.Option(
+            help="Heights for OpenStreetMap files: SRTM tiles (.hgt, .hgt.zip) or GeoTIFFs; "
+            "give it once for each."
+        ),
     ] = None,
     *,
     whole: Annotated[
@@ -44,7 +48,7 @@ def import_(
 ) -> None:
     """Read a network of another format and write it to a file of our own."""
     _require_ending(output)
-    network = open_network(source, heightmap)
+    network = open_network(source, heightmap or ())
     _write(network if whole else network.largest_component(), output)
 
 

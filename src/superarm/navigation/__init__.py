@@ -1,30 +1,37 @@
 """Online energy-efficient navigation: road networks, energy, and a bandit that learns them."""
 
+from superarm.navigation.access import Access
 from superarm.navigation.city import generate_city
 from superarm.navigation.energy import (
-    Vehicle,
     deterministic_energy,
     dissipation,
     potential_difference,
     potential_energy,
 )
 from superarm.navigation.formats import fetch, open_network, read_osm, read_sumo
+from superarm.navigation.geography import Geography
 from superarm.navigation.learning import RoadBelief
 from superarm.navigation.mechanical import kinetic_energy, mechanical_difference
 from superarm.navigation.methods import METHODS, navigator
 from superarm.navigation.model import EnergyModel
 from superarm.navigation.network import RoadNetwork
+from superarm.navigation.permits import Permit, Permits
 from superarm.navigation.problem import NavigationProblem
 from superarm.navigation.roads import RoadModel, Spread
 from superarm.navigation.routes import crossing_routes
 from superarm.navigation.traffic import Closures, Congestion
+from superarm.navigation.vehicle import Vehicle
 
 __all__ = [
     "METHODS",
+    "Access",
     "Closures",
     "Congestion",
     "EnergyModel",
+    "Geography",
     "NavigationProblem",
+    "Permit",
+    "Permits",
     "RoadBelief",
     "RoadModel",
     "RoadNetwork",

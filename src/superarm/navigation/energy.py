@@ -8,48 +8,17 @@ difference of potential, and that difference telescopes along a path: both sums 
 end points.
 """
 
-from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 import numpy as np
 
-from superarm.arrays import Rows, Vector, require_positive
+from superarm.arrays import Rows, Vector
 from superarm.navigation.network import RoadNetwork
+from superarm.navigation.vehicle import Vehicle
 
 Efficiency = Literal["paper", "physical"]
 
 JOULE_PER_WH = 3600.0
-
-
-@dataclass(frozen=True)
-class Vehicle:
-    """An electric vehicle and the air it drives in; the defaults are the paper's (appendix B.3).
-
-    Its last two parameters, which the paper does not have, count only where speeds and times are
-    known: what its rotating parts add to its mass, and what its lights and heating take.
-    """
-
-    mass_kg: float = 1830.0
-    rolling_resistance: float = 0.01
-    front_area_m2: float = 2.6
-    drag_coefficient: float = 0.35
-    powertrain_efficiency: float = 0.98
-    recuperation_efficiency: float = 0.96
-    gravity: float = 9.82
-    air_density: float = 1.2
-    rotating_mass_kg: float = 0.0
-    auxiliary_power_w: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Refuse what no vehicle has."""
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name not in ("rotating_mass_kg", "auxiliary_power_w") or value != 0:
-                require_positive(field.name, value)
-        for name in ("powertrain_efficiency", "recuperation_efficiency"):
-            if getattr(self, name) > 1:
-                msg = f"{name} must not exceed 1, got {getattr(self, name)}"
-                raise ValueError(msg)
 
 
 def deterministic_energy(

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from superarm.arrays import Rows, Vector, as_vector
-from superarm.navigation.energy import JOULE_PER_WH, Vehicle, potential_energy
+from superarm.navigation.energy import JOULE_PER_WH, potential_energy
 from superarm.navigation.network import RoadNetwork
+from superarm.navigation.vehicle import Vehicle
 
 
 def kinetic_energy(vehicle: Vehicle, speed_ms: ArrayLike) -> Vector:

@@ -10,13 +10,9 @@ from superarm.arms import Arms
 from superarm.arrays import Vector, require_positive
 from superarm.beliefs import FiniteGP, IndependentGaussian
 from superarm.kernels import GraphMatern, Kernel, Matern52
-from superarm.navigation.energy import (
-    Efficiency,
-    Vehicle,
-    deterministic_energy,
-    potential_difference,
-)
+from superarm.navigation.energy import Efficiency, deterministic_energy, potential_difference
 from superarm.navigation.network import RoadNetwork
+from superarm.navigation.vehicle import Vehicle
 
 Rectify = Literal["energy", "dissipation"]
 Truth = Literal["gp", "positive"]

@@ -16,16 +16,16 @@ from scipy.sparse.csgraph import connected_components
 
 from superarm.arrays import Matrix, Pairs, Rows, Vector, frozen
 from superarm.errors import DataError
+from superarm.navigation.access import Access, Marks
 from superarm.navigation.names import SimilarNames
 from superarm.saving.files import write_atomically
 from superarm.values import changed
 
 Names = np.ndarray[tuple[int], np.dtype[np.str_]]
-Marks = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
-VERSION = 3
+VERSION = 4
 _KIND = "superarm-network"
-_WITHOUT_LIGHTS = 2  # the version before, which is read as well
+_WITHOUT_ACCESS = 3  # the version before, which is read as well
 STEEP = 0.35
 """Grades beyond this are hardly a road's (the steepest street of the world has 0.35)."""
 
@@ -52,6 +52,9 @@ class RoadNetwork:
         offset_m: what was added to projected coordinates.
         notes: what was dropped on the way, and why.
         junction_light: at which junctions traffic lights are, shape (m,); nowhere, if not given.
+        access: who may drive where; everybody everywhere, if not given.
+        streets: names of streets, empty where not known, shape (n,).
+        road_class: classes of roads (``primary``, ...), empty where not known, shape (n,).
     """
 
     name: str
@@ -71,12 +74,18 @@ class RoadNetwork:
     offset_m: tuple[float, float] = (0.0, 0.0)
     notes: tuple[str, ...] = field(default=())
     junction_light: Marks = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    access: Access = field(default_factory=lambda: Access.everywhere(0, 0))
+    streets: Names = field(default_factory=lambda: np.zeros(0, dtype=np.str_))
+    road_class: Names = field(default_factory=lambda: np.zeros(0, dtype=np.str_))
 
     def __post_init__(self) -> None:
         """Check what later code relies on."""
         n, m = self.edge_ids.size, self.junction_ids.size
         if self.junction_light.size == 0:
             object.__setattr__(self, "junction_light", np.zeros(m, dtype=np.bool_))
+        for label in ("streets", "road_class"):
+            if getattr(self, label).size == 0:
+                object.__setattr__(self, label, np.zeros(n, dtype="<U1"))
         _require(n > 0, self.name, "it has no edges")
         for label, length in (
             ("from_junction", n),
@@ -87,6 +96,8 @@ class RoadNetwork:
             ("junction_xy_m", m),
             ("junction_height_m", m),
             ("junction_light", m),
+            ("streets", n),
+            ("road_class", n),
             ("shape_start", n + 1),
         ):
             size = getattr(self, label).shape[0]
@@ -107,6 +118,11 @@ class RoadNetwork:
         starts, points = self.shape_start, self.shape_xy_m.shape[0]
         rising = starts[0] == 0 and starts[-1] == points and bool((np.diff(starts) > 0).all())
         _require(rising, self.name, f"shape_start does not cut {points} points into {n} shapes")
+        turns = self.turns.shape[0]
+        given = self.access
+        if given.is_open and not given.toll.any() and given.turns.size != turns:
+            given = Access.everywhere(n, turns)  # other turns, or edges, are as open
+        object.__setattr__(self, "access", given.checked(self.name, n, turns))
         for label, array in vars(self).items():
             if isinstance(array, np.ndarray) and array.flags.writeable:
                 object.__setattr__(self, label, frozen(array.copy()))  # the caller's stays his own
@@ -244,6 +260,7 @@ class RoadNetwork:
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
         points = np.repeat(self.shape_start[rows] - starts[:-1], counts) + np.arange(starts[-1])
         dropped = (f"dropped {why}",) if rows.size < self.n_edges else ()
+        kept: Marks = np.asarray((turns >= 0).all(axis=1), dtype=np.bool_)
         return changed(
             self,
             edge_ids=frozen(self.edge_ids[rows]),
@@ -258,7 +275,10 @@ class RoadNetwork:
             junction_light=frozen(self.junction_light[junctions]),
             shape_xy_m=frozen(self.shape_xy_m[points]),
             shape_start=frozen(starts),
-            turns=frozen(turns[(turns >= 0).all(axis=1)]),
+            turns=frozen(turns[kept]),
+            access=self.access.take(rows, kept),
+            streets=frozen(self.streets[rows]),
+            road_class=frozen(self.road_class[rows]),
             notes=self.notes + dropped,
         )
 
@@ -278,10 +298,10 @@ class RoadNetwork:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the network to a file of our own (.npz, no pickle)."""
-        arrays = {name: np.asarray(getattr(self, name)) for name in _FIELDS}
+        arrays = {name: np.asarray(getattr(self, name)) for name in _ARRAYS} | self.access.arrays()
         arrays["notes"] = np.array(self.notes, dtype=np.str_)
         arrays["format"] = np.array([_KIND, str(VERSION), _checksum(arrays)])
-        write_atomically(path, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type] # no keyword of its own among the names
+        write_atomically(path, lambda file: np.savez(file, **arrays))
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "RoadNetwork":
@@ -302,7 +322,8 @@ class RoadNetwork:
         return _from_arrays(name, arrays)
 
 
-_FIELDS = tuple(RoadNetwork.__dataclass_fields__)
+_ARRAYS = tuple(name for name in RoadNetwork.__dataclass_fields__ if name != "access")
+_ADDED = ("streets", "road_class")  # since the version before
 _LEARNED_FROM = (
     "edge_ids", "length_m", "speed_ms", "from_junction", "to_junction", "turns",
     "junction_xy_m", "junction_height_m",
@@ -326,22 +347,21 @@ def _from_arrays(name: str, arrays: dict[str, Any]) -> RoadNetwork:
             f"{name} is no network file of superarm; read other formats with read_sumo or read_osm"
         )
         raise DataError(msg)
-    if int(kind[1]) == _WITHOUT_LIGHTS:
-        arrays["junction_light"] = np.zeros(0, dtype=np.bool_)
-    elif int(kind[1]) != VERSION:
+    if int(kind[1]) not in {VERSION, _WITHOUT_ACCESS}:
         advice = "install a newer superarm" if int(kind[1]) > VERSION else "make it again"
         msg = f"{name} has format version {kind[1]}, this superarm reads {VERSION}; {advice}"
         raise DataError(msg)
-    missing = set(_FIELDS) - set(arrays)
+    wanted = {*_ARRAYS, *(Access.everywhere(0, 0).arrays() if int(kind[1]) == VERSION else ())}
+    missing = wanted - set(arrays) - ({*_ADDED} if int(kind[1]) < VERSION else set())
     if missing:
         msg = f"{name} lacks {sorted(missing)}"
         raise DataError(msg)
-    sums = {
-        key: arrays[key] for key in arrays if int(kind[1]) == VERSION or key != "junction_light"
-    }
-    if _checksum(sums) != kind[2]:
+    if _checksum(arrays) != kind[2]:
         msg = f"{name} is damaged: its checksum does not match; use another copy or make it again"
         raise DataError(msg)
+    if int(kind[1]) == VERSION:
+        rules = {key: arrays.pop(key) for key in Access.everywhere(0, 0).arrays()}
+        arrays["access"] = Access.from_arrays(rules)
     arrays["name"], arrays["projection"] = str(arrays["name"]), str(arrays["projection"])
     arrays["notes"] = tuple(arrays["notes"].tolist())
     arrays["offset_m"] = tuple(arrays["offset_m"].tolist())

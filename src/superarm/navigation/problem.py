@@ -11,10 +11,11 @@ from superarm.errors import InfeasibleError
 from superarm.gaussian import rectified_mean
 from superarm.kernels import Kernel
 from superarm.kernels.draws import ArmFunction, draw_arm_function
-from superarm.navigation.energy import Efficiency, Vehicle
+from superarm.navigation.energy import Efficiency
 from superarm.navigation.model import EnergyModel, Rectify, Truth
 from superarm.navigation.network import RoadNetwork
 from superarm.navigation.traffic import Closures, Congestion
+from superarm.navigation.vehicle import Vehicle
 from superarm.oracles import Paths
 
 

@@ -30,9 +30,10 @@ from superarm.arms import Arms
 from superarm.arrays import Rows, Vector, require_positive
 from superarm.beliefs import DenseGP, Evidence, IndependentGaussian
 from superarm.kernels import GraphMatern, Kernel, Linear, Matern52, OnFeatures, PerArm
-from superarm.navigation.energy import Vehicle, dissipation
+from superarm.navigation.energy import dissipation
 from superarm.navigation.mechanical import kinetic_energy, mechanical_difference
 from superarm.navigation.network import RoadNetwork
+from superarm.navigation.vehicle import Vehicle
 
 Target = Literal["energy", "time"]
 Term = Literal["physics", "passage", "motion", "time", "bend", "light"]

@@ -10,8 +10,9 @@ import numpy as np
 
 from superarm.arrays import Rows, Vector
 from superarm.navigation import EnergyModel, RoadNetwork, Vehicle, potential_difference
+from superarm.navigation.energy import JOULE_PER_WH
 from superarm.navigation.learning import LEAST_SHARE, Factors, RoadBelief
-from superarm.navigation.roads import ENERGY_SPREAD, RoadModel, Spread
+from superarm.navigation.roads import ENERGY_SPREAD, TIME_SPREAD, RoadModel, Spread
 from superarm.navigation.turns import TurnModel
 from superarm.oracles import Dijkstra, Paths
 from superarm.policies import MarginalThompson, Rectified
@@ -116,6 +117,50 @@ class ByHour(Costs):
         """Let every part learn from its own drives."""
         for part in self.parts:
             part.learn([one for one in drives if self.at(one.trip.departs_s) is part])
+
+
+@dataclass(eq=False)
+class WithAuxiliaries(Costs):
+    """Energy that is driven, and what heating and lights take for as long as it takes.
+
+    Auxiliaries are known in W and times are learned for every part of the day, so that a queue in
+    the rush hour costs energy there and then. What is driven is learned from measured energy less
+    the auxiliaries' share, by a model of a vehicle without them. Times are learned by whoever owns
+    them.
+
+    Args:
+        driving: costs of a vehicle without auxiliaries.
+        times: of travel, in s.
+        power_w: of the auxiliaries.
+    """
+
+    driving: Learned
+    times: ByHour
+    power_w: float
+
+    def of(self, rng: np.random.Generator, clock_s: float) -> Vector:
+        """Return both together, by means or by a draw of each."""
+        belief = self.times.at(clock_s).belief
+        seconds = belief.sample(rng) if self.driving.choice == "sample" else belief.mean
+        total: Vector = self.driving.of(rng, clock_s) + self.power_w / JOULE_PER_WH * seconds
+        return total
+
+    def predicted(self, edges: Rows, clock_s: float) -> tuple[float, float]:
+        """Return mean and variance of the measured cost of a whole route."""
+        share = self.power_w / JOULE_PER_WH
+        energy, variance = self.driving.predicted(edges, clock_s)
+        time, time_variance = self.times.predicted(edges, clock_s)
+        return energy + share * time, variance + share**2 * time_variance
+
+    def learn(self, drives: Sequence[Drive]) -> None:
+        """Learn what was driven."""
+        share = self.power_w / JOULE_PER_WH
+        self.driving.learn(
+            [
+                replace(one, energy_wh=one.energy_wh - share * np.diff(one.entered_s))
+                for one in drives
+            ]
+        )
 
 
 @dataclass(eq=False)
@@ -314,8 +359,14 @@ METHODS = (
 )  # fmt: skip
 """Names of `planner`: each step of the ladder from the paper's prior to ours is one."""
 
+WITHOUT_TIMES = {"fastest", "shortest", "physics", "BI-TS", "GP-TS-paper", "GP-TS-kinetic"}
+"""Methods that neither use nor predict travel times: learning them costs as much as energies."""
+
 IN_TIME = 0.05
 """The extra time that methods "in time" may take against the fastest route."""
+
+_WITH_AUXILIARIES = {"calibrated", "GP-TS", "GP-mean"}
+_CALIBRATED_TIMES = replace(TIME_SPREAD, share=1e-3, floor=1e-3, noise_share=0.4, noise_floor=7.0)
 
 _INDEPENDENT = replace(ENERGY_SPREAD, trip=0.0, boundary=0.0, noise_share=0.1, noise_floor=1.2)
 _STEPS: dict[str, Spread] = {
@@ -345,20 +396,30 @@ def planner(
     if method not in METHODS:
         msg = f"no method {method!r}; there are {METHODS}"
         raise ValueError(msg)
-    prior = RoadModel(network, vehicle, "time")
-    times = ByHour(begins_s, tuple(Learned(RoadBelief.before(prior), "mean") for _ in begins_s))
-    energy: Costs = times
-    by_energy = method != "fastest-learned"
-    if by_energy:
-        energy, by_energy = _costs(method, network, vehicle)
     extra = IN_TIME if method.endswith("-in-time") else None
     potential = potential_difference(network, vehicle)
+    times: ByHour | None = None
+    if method not in WITHOUT_TIMES:
+        spread = _CALIBRATED_TIMES if method == "calibrated" else None
+        prior = RoadModel(network, vehicle, "time", spread=spread)
+        parts = tuple(Learned(RoadBelief.before(prior), "mean") for _ in begins_s)
+        times = ByHour(begins_s, parts)
+    if method == "fastest-learned" and times is not None:
+        return NightPlanner(network, vehicle, times, potential, rng, times, by_energy=False)
+    name = method.removesuffix("-in-time")
+    power = vehicle.auxiliary_power_w
+    if name in _WITH_AUXILIARIES and power and times is not None:
+        bare = replace(vehicle, auxiliary_power_w=0.0)
+        driving, by_energy = _costs(name, network, bare)
+        assert isinstance(driving, Learned)  # noqa: S101 - by the list of these names
+        energy: Costs = WithAuxiliaries(driving, times, power)
+    else:
+        energy, by_energy = _costs(name, network, vehicle)
     return NightPlanner(network, vehicle, energy, potential, rng, times, extra, by_energy)
 
 
-def _costs(method: str, network: RoadNetwork, vehicle: Vehicle) -> tuple[Costs, bool]:
+def _costs(name: str, network: RoadNetwork, vehicle: Vehicle) -> tuple[Costs, bool]:
     """Return the costs of a method, and whether they are energies."""
-    name = method.removesuffix("-in-time")
     model = RoadModel(network, vehicle)
     known = {"fastest": model.free_flow_s, "shortest": network.length_m}
     if name in known:

@@ -22,7 +22,7 @@ from superarm.client import Client, ServiceError
 
 require_module("fastapi", "service")
 
-from superarm.service.routes.geography import Geography  # noqa: E402
+from superarm.navigation.geography import Geography  # noqa: E402
 
 CITY = small_city()
 IDS = CITY.edge_ids.tolist()

@@ -51,6 +51,20 @@ class Part(Strict):
         return self
 
 
+class Driven(Strict):
+    """What of the vehicle differs from the paper's car.
+
+    Attributes:
+        auxiliary_power_w: of heating and lights.
+        recuperation_efficiency: of braking.
+        mass_kg: of all.
+    """
+
+    auxiliary_power_w: Annotated[float, Field(ge=0, le=20_000)] = 0.0
+    recuperation_efficiency: Annotated[float, Field(gt=0, le=1)] = 0.96
+    mass_kg: Annotated[float, Field(ge=100, le=60_000)] = 1830.0
+
+
 class FleetStudy(Strict):
     """Which city, which days, who is compared.
 
@@ -67,6 +81,7 @@ class FleetStudy(Strict):
         equilibrium: rounds of SUMO's user assignment for the other cars.
         first_day: from which day on means are taken.
         seed: of everything.
+        vehicle: what is driven; the paper's car, if nothing is said.
     """
 
     name: Name
@@ -81,6 +96,7 @@ class FleetStudy(Strict):
     equilibrium: Annotated[int, Field(ge=0, le=100)] = 0
     first_day: Annotated[int, Field(ge=1)] = 5
     seed: int = 0
+    vehicle: Driven = Driven()
 
     @model_validator(mode="after")
     def _days_left(self) -> "FleetStudy":

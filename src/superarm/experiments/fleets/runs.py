@@ -15,10 +15,10 @@ from superarm.errors import DataError
 from superarm.evaluation.comparison import stream
 from superarm.experiments.config import Strict
 from superarm.experiments.engines import Engine, Failure, ThisProcess, Work
-from superarm.experiments.fleets.config import LATER_S, FleetStudy, Part
+from superarm.experiments.fleets.config import LATER_S, Driven, FleetStudy, Part
 from superarm.experiments.parquet import read_columns, require_parquet, write_columns
 from superarm.experiments.places import data_folders, network_file
-from superarm.navigation import RoadNetwork, generate_city
+from superarm.navigation import RoadNetwork, Vehicle, generate_city
 from superarm.navigation.mechanical import mechanical_difference
 from superarm.simulation import Drive, NightPlanner, Settings, SumoWorld, Traffic, Trip, planner
 from superarm.simulation.planners import Predicted
@@ -41,6 +41,7 @@ class FleetSpec(Strict):
     world: int
     method: str
     content: str = ""
+    vehicle: Driven = Driven()
 
     @property
     def key(self) -> str:
@@ -69,7 +70,7 @@ class FleetRecord:
 
 
 def specs_of(study: FleetStudy, data: Path | None = None) -> list[FleetSpec]:
-    """Return all runs of a study, method by method.
+    """Return all runs of a study, world by world: what is half done is a fair comparison.
 
     Args:
         study: what was declared.
@@ -92,9 +93,10 @@ def specs_of(study: FleetStudy, data: Path | None = None) -> list[FleetSpec]:
             equilibrium=study.equilibrium,
             world=world,
             method=method,
+            vehicle=study.vehicle,
         )
-        for method in study.methods
         for world in range(study.worlds)
+        for method in study.methods
     ]
 
 
@@ -144,7 +146,8 @@ def drive(spec: FleetSpec, network: RoadNetwork | None) -> FleetRecord:
 def world_of(spec: FleetSpec) -> SumoWorld:
     """Return the world of a run, without other cars."""
     source = _city(spec.edges, spec.city) if spec.network == "city" else Path(spec.network)
-    return SumoWorld(source, settings=Settings(seed=_seed(spec)))
+    vehicle = Vehicle(**spec.vehicle.model_dump())
+    return SumoWorld(source, vehicle=vehicle, settings=Settings(seed=_seed(spec)))
 
 
 def _seed(spec: FleetSpec) -> int:
@@ -250,8 +253,9 @@ def finished_worlds(folder: Path, method: str) -> int:
 
 def _told(spec: FleetSpec) -> str:
     """Return what a run depends on, without where its network file lies."""
-    name = Path(spec.network).name
-    return spec.model_copy(update={"network": name}).model_dump_json()
+    named = spec.model_copy(update={"network": Path(spec.network).name})
+    usual = {"vehicle"} if spec.vehicle == Driven() else set()  # as runs before it was declared
+    return named.model_dump_json(exclude=usual)
 
 
 def _finished(folder: Path, spec: FleetSpec) -> bool:

@@ -1,104 +1,353 @@
-"""OpenStreetMap files as road networks, by SUMO's netconvert (extra `osm`)."""
+"""OpenStreetMap extracts (.osm, .osm.gz, .osm.pbf) as road networks (extra `osm`).
+
+All roads of motor vehicles are kept, with who may use them as attributes (`Access`); ways are cut
+where they meet. An edge is named by its way and the nodes at its ends (``123:4>5``), so that it
+keeps its name when other parts of the map change.
+"""
 
 import os
-import subprocess
-import tempfile
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from superarm.arrays import Matrix, Vector
 from superarm.errors import DataError
-from superarm.navigation.formats.compressed import MOST_BYTES, require_file, unpack
-from superarm.navigation.formats.sumo import read_sumo
-from superarm.navigation.network import RoadNetwork
+from superarm.navigation.access import CLOSED, Access
+from superarm.navigation.formats.compressed import MOST_BYTES, require_file
+from superarm.navigation.formats.heights import heights_at, read_tiles, smoothed_heights
+from superarm.navigation.formats.osm_tags import (
+    Forbidden,
+    Rules,
+    Way,
+    is_barrier,
+    restriction_of,
+    way_of,
+)
+from superarm.navigation.formats.osm_turns import turns_of
+from superarm.navigation.network import STEEP, RoadNetwork
 
-TIMEOUT_S = 3600
+ENDINGS = (".osm", ".osm.gz", ".osm.bz2", ".osm.pbf", ".pbf")
+"""Names of files that are read as OpenStreetMap's."""
+
+LEAST_COVERED = 0.95
+"""Rasters that know fewer of the points of roads are refused."""
+
+_LEAST_LENGTH_M = 0.1
 
 
 def read_osm(
     path: str | os.PathLike[str],
-    heightmap: str | os.PathLike[str] | None = None,
+    heightmap: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
     *,
     most_bytes: int = MOST_BYTES,
 ) -> RoadNetwork:
-    """Read an OpenStreetMap extract as a network of passenger roads.
+    """Read an OpenStreetMap extract as a network of motor roads.
 
     Args:
-        path: an .osm or .osm.gz file.
-        heightmap: a GeoTIFF with heights in metres; without it heights come from `ele` tags.
-        most_bytes: refuse files that unpack to more.
+        path: an .osm, .osm.gz or .osm.pbf file.
+        heightmap: one or several rasters of heights in metres, SRTM tiles (.hgt, .hgt.zip) or
+            GeoTIFFs; without them heights come from `ele` tags.
+        most_bytes: refuse files that are larger.
     """
     source = Path(path)
     require_file(source)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        # names of our own, so that no file name can be taken for an option or a list of files
-        unpack(source, folder / "input.osm", most_bytes)
-        heights = ["--osm.elevation"]
-        if heightmap is not None:
-            require_file(Path(heightmap))
-            unpack(Path(heightmap), folder / "heights.tif", most_bytes)
-            _require_tiff(Path(heightmap), folder / "heights.tif")
-            heights = ["--heightmap.geotiff", "heights.tif"]
-        _netconvert(source, folder, heights)
-        network = read_sumo(folder / "output.net.xml", most_bytes=most_bytes)
-    if heightmap is not None:
-        network = _with_coverage(network, source, Path(heightmap))
-    return replace(network, name=source.name.removesuffix(".gz").removesuffix(".osm"))
-
-
-def _require_tiff(heightmap: Path, plain: Path) -> None:
-    with plain.open("rb") as file:
-        begin = file.read(4)
-    if begin[:2] not in (b"II", b"MM") or begin[2:] not in (b"*\0", b"\0*", b"+\0", b"\0+"):
-        msg = f"{heightmap} is no GeoTIFF; heights come from a GeoTIFF in metres"
+    if source.stat().st_size > most_bytes:
+        msg = f"{source} has more than {most_bytes:,} bytes; refused"
         raise DataError(msg)
-
-
-def _with_coverage(network: RoadNetwork, source: Path, heightmap: Path) -> RoadNetwork:
-    """Refuse a raster that misses the roads, and say if it misses some (netconvert puts zeros)."""
-    share = float((network.junction_height_m == 0).mean())
-    if share == 1:
-        msg = (
-            f"{heightmap} covers none of the junctions of {source}: all heights are missing; is it "
-            "the raster of this region, in metres, with its coordinate system?"
-        )
+    many = [heightmap] if isinstance(heightmap, str | os.PathLike) else list(heightmap or ())
+    tiles = read_tiles(many)
+    found = _read(source)
+    if not found.ways:
+        msg = f"{source} could not be read as roads: it has no roads of motor vehicles"
         raise DataError(msg)
-    if share == 0:
-        return network
-    told = f"{share:.1%} of junctions have no height in {heightmap.name}, or lie at sea level"
-    return replace(network, notes=(*network.notes, told))
+    return _Builder(source, found).network(tiles, [Path(name) for name in many])
 
 
-def _netconvert(source: Path, folder: Path, heights: list[str]) -> None:
+@dataclass(eq=False)
+class _Found:
+    """What a file says."""
+
+    ways: list[Way] = field(default_factory=list)
+    forbidden: list[Forbidden] = field(default_factory=list)
+    over_ways: int = 0
+    place: dict[int, tuple[float, float]] = field(default_factory=dict)
+    height: dict[int, float] = field(default_factory=dict)
+    lights: set[int] = field(default_factory=set)
+    barriers: set[int] = field(default_factory=set)
+
+
+def _read(source: Path) -> _Found:
     try:
-        import sumo  # noqa: PLC0415 - an optional part
+        import osmium  # noqa: PLC0415 - an optional part
     except ImportError as error:
-        msg = "reading OpenStreetMap files needs netconvert; pip install 'superarm[osm]'"
+        msg = "reading OpenStreetMap files needs osmium; pip install 'superarm[osm]'"
         raise ImportError(msg) from error
-    program = Path(sumo.SUMO_HOME) / "bin" / ("netconvert.exe" if os.name == "nt" else "netconvert")
-    done = subprocess.run(  # noqa: S603 - a program of ours on files named by us
-        [
-            str(program),
-            "--osm-files",
-            "input.osm",
-            *heights,
-            "--proj.utm",
-            "--geometry.remove",
-            "--ramps.guess",
-            "--keep-edges.by-vclass",
-            "passenger",
-            "--no-warnings",
-            "--output-file",
-            "output.net.xml",
-        ],
-        cwd=folder,
-        env=os.environ | {"SUMO_HOME": str(sumo.SUMO_HOME)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=TIMEOUT_S,
+    found = _Found()
+    kinds = osmium.osm
+    try:
+        wanted: set[int] = set()
+        file = osmium.io.File(str(source))
+        for one in osmium.FileProcessor(file, kinds.WAY | kinds.RELATION):
+            tags = {tag.k: tag.v for tag in one.tags}
+            if one.is_way():
+                way = way_of(one.id, tags, [node.ref for node in one.nodes])
+                if way is not None:
+                    found.ways.append(way)
+                    wanted.update(way.nodes)
+            elif tags.get("type", "").startswith("restriction"):
+                members = [(member.role, member.type, member.ref) for member in one.members]
+                forbidden, over_ways = restriction_of(tags, members)
+                found.forbidden += forbidden
+                found.over_ways += over_ways
+        _read_nodes(osmium, source, wanted, found)
+    except RuntimeError as error:
+        msg = f"{source} could not be read: {error}"
+        raise DataError(msg) from error
+    return found
+
+
+def _read_nodes(osmium: Any, source: Path, wanted: set[int], found: _Found) -> None:  # noqa: ANN401
+    for node in osmium.FileProcessor(osmium.io.File(str(source)), osmium.osm.NODE):
+        if node.id not in wanted or not node.location.valid():
+            continue
+        found.place[node.id] = (node.location.lon, node.location.lat)
+        if len(node.tags) == 0:
+            continue
+        tags = {tag.k: tag.v for tag in node.tags}
+        if tags.get("highway") == "traffic_signals":
+            found.lights.add(node.id)
+        if is_barrier(tags):
+            found.barriers.add(node.id)
+        try:
+            found.height[node.id] = float(tags["ele"].removesuffix("m").strip())
+        except (KeyError, ValueError):
+            continue
+
+
+@dataclass(eq=False)
+class _Builder:
+    """Cuts ways into edges and joins these."""
+
+    source: Path
+    found: _Found
+    notes: list[str] = field(default_factory=list)
+
+    def network(self, tiles: Sequence[Any], rasters: Sequence[Path]) -> RoadNetwork:
+        """Return the network."""
+        ways = self._complete()
+        plane = _Plane(np.array([self.found.place[node] for way in ways for node in way.nodes]))
+        parts = _cut(ways, self.found.barriers)
+        nodes = sorted({node for way in ways for node in way.nodes})
+        index = {node: number for number, node in enumerate(nodes)}
+        xy = plane.xy(np.array([self.found.place[node] for node in nodes]))
+        heights = self._heights(ways, nodes, index, xy, tiles, rasters)
+        edges = [edge for way, pieces in parts for edge in _edges(way, pieces)]
+        shapes = [xy[[index[node] for node in edge.nodes]] for edge in edges]
+        length = np.array([float(np.hypot(*np.diff(shape, axis=0).T).sum()) for shape in shapes])
+        kept = np.flatnonzero(length > 0)
+        edges, shapes = [edges[i] for i in kept], [shapes[i] for i in kept]
+        length = np.maximum(length[kept], _LEAST_LENGTH_M)
+        junctions = sorted({node for edge in edges for node in (edge.nodes[0], edge.nodes[-1])})
+        place = {node: number for number, node in enumerate(junctions)}
+        turns, bits = turns_of(edges, self.found.forbidden, self.found.barriers)
+        rows = [index[node] for node in junctions]
+        rules = [edge.rules for edge in edges]
+        low = xy.min(axis=0)
+        network = RoadNetwork(
+            name=_name(self.source),
+            edge_ids=np.array([edge.name for edge in edges]),
+            from_junction=np.array([place[edge.nodes[0]] for edge in edges], dtype=np.intp),
+            to_junction=np.array([place[edge.nodes[-1]] for edge in edges], dtype=np.intp),
+            length_m=length,
+            speed_ms=np.array([rule.speed_kmh / 3.6 for rule in rules]),
+            lanes=np.array([rule.lanes for rule in rules], dtype=np.intp),
+            junction_ids=np.array([str(node) for node in junctions]),
+            junction_xy_m=xy[rows] - low,
+            junction_height_m=heights[rows],
+            junction_light=np.array([node in self.found.lights for node in junctions]),
+            shape_xy_m=np.concatenate(shapes) - low,
+            shape_start=np.concatenate([[0], np.cumsum([len(one) for one in shapes])]),
+            turns=turns,
+            projection=plane.projection,
+            offset_m=(-float(low[0]), -float(low[1])),
+            access=_access(rules, bits),
+            streets=np.array([edge.street for edge in edges]),
+            road_class=np.array([edge.kind for edge in edges]),
+        )
+        return replace(network, notes=(*self.notes, *_told_of(network, self.found)))
+
+    def _complete(self) -> list[Way]:
+        """Return ways with the nodes that the file holds; extracts cut ways at their border."""
+        known, kept, cut = self.found.place, [], 0
+        for way in self.found.ways:
+            nodes = [node for node in way.nodes if node in known]
+            cut += len(nodes) < len(way.nodes)
+            if len(nodes) > 1:
+                kept.append(replace(way, nodes=tuple(nodes)))
+        if cut:
+            self.notes.append(f"{cut} ways are cut: the file does not hold all of their nodes")
+        if not kept:
+            msg = f"{self.source} could not be read as roads: it holds ways without their nodes"
+            raise DataError(msg)
+        return kept
+
+    def _heights(  # noqa: PLR0913, PLR0917 - points of roads, and rasters
+        self,
+        ways: Sequence[Way],
+        nodes: Sequence[int],
+        index: dict[int, int],
+        xy: Matrix,
+        tiles: Sequence[Any],
+        rasters: Sequence[Path],
+    ) -> Vector:
+        """Return heights of all nodes: of rasters, smoothed, or as tagged."""
+        places = np.array([self.found.place[node] for node in nodes])
+        if not tiles:
+            raw = np.array([self.found.height.get(node, np.nan) for node in nodes])
+            if not np.isfinite(raw).any():
+                return np.zeros(len(nodes))
+        else:
+            raw = heights_at(tiles, places[:, 0], places[:, 1])
+            self._require_cover(np.isfinite(raw), places, rasters)
+        pairs, bridged = [], []
+        for way in ways:
+            pairs += [(index[a], index[b]) for a, b in zip(way.nodes, way.nodes[1:], strict=False)]
+            bridged += [way.bridged] * (len(way.nodes) - 1)
+        pieces = np.array(pairs, dtype=np.intp)
+        gap = xy[pieces[:, 0]] - xy[pieces[:, 1]]
+        length = np.maximum(np.hypot(gap[:, 0], gap[:, 1]), _LEAST_LENGTH_M)
+        smooth = smoothed_heights(raw, pieces, length, np.array(bridged, dtype=np.bool_))
+        # heights that somebody has tagged are the road's own
+        return smooth if tiles else np.where(np.isfinite(raw), raw, smooth)
+
+    def _require_cover(self, known: Any, places: Matrix, rasters: Sequence[Path]) -> None:  # noqa: ANN401
+        share = float(known.mean())
+        names = ", ".join(path.name for path in rasters)
+        if share < LEAST_COVERED:
+            low, high = places.min(axis=0), places.max(axis=0)
+            msg = (
+                f"{names} cover {share:.1%} of the points of roads in {self.source.name}, which "
+                f"lies between {low[1]:.3f}, {low[0]:.3f} and {high[1]:.3f}, {high[0]:.3f} "
+                "(latitude, longitude); give all tiles of it"
+            )
+            raise DataError(msg)
+        if share < 1:
+            self.notes.append(f"{1 - share:.1%} of points of roads have no height in {names}")
+
+
+@dataclass(frozen=True, eq=False)
+class _Edge:
+    """A directed piece of a way between two junctions."""
+
+    way: Way
+    nodes: tuple[int, ...]
+    rules: Rules
+
+    @property
+    def name(self) -> str:
+        return f"{self.way.id}:{self.nodes[0]}>{self.nodes[-1]}"
+
+    @property
+    def street(self) -> str:
+        return self.way.street
+
+    @property
+    def kind(self) -> str:
+        return self.way.kind
+
+
+def _cut(ways: Sequence[Way], barriers: set[int]) -> list[tuple[Way, list[tuple[int, ...]]]]:
+    """Return ways in pieces between junctions: where ways meet, end, or are barred."""
+    uses = Counter(node for way in ways for node in way.nodes)
+    uses.update(node for way in ways for node in (way.nodes[0], way.nodes[-1]))
+    found = []
+    for way in ways:
+        pieces, begin = [], 0
+        last = len(way.nodes) - 1
+        for number in range(1, last + 1):
+            node = way.nodes[number]
+            if number == last or uses[node] > 1 or node in barriers:
+                pieces.append(way.nodes[begin : number + 1])
+                begin = number
+        found.append((way, [part for piece in pieces for part in _opened(piece)]))
+    return found
+
+
+def _opened(piece: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Return a piece that ends where it begins as two: an edge joins two junctions."""
+    if piece[0] != piece[-1] or len(piece) < 4:  # noqa: PLR2004 - a loop has three sides at least
+        return [piece] if piece[0] != piece[-1] else []
+    half = len(piece) // 2
+    return [piece[: half + 1], piece[half:]]
+
+
+def _edges(way: Way, pieces: Sequence[tuple[int, ...]]) -> list[_Edge]:
+    """Return both directions of all pieces, as far as anybody may drive them; twins once."""
+    found, seen = [], set()
+    for piece in pieces:
+        for nodes, rules in ((piece, way.forward), (piece[::-1], way.backward)):
+            ends = nodes[0], nodes[-1]
+            if (rules.cars, rules.trucks) != (CLOSED, CLOSED) and ends not in seen:
+                seen.add(ends)
+                found.append(_Edge(way, nodes, rules))
+    return found
+
+
+def _access(rules: Sequence[Rules], bits: Any) -> Access:  # noqa: ANN401 - of turns
+    return Access(
+        cars=np.array([rule.cars for rule in rules], dtype=np.uint8),
+        trucks=np.array([rule.trucks for rule in rules], dtype=np.uint8),
+        most_t=np.array([rule.most_t for rule in rules]),
+        most_m=np.array([rule.most_m for rule in rules]),
+        toll=np.array([rule.toll for rule in rules], dtype=np.bool_),
+        turns=bits,
     )
-    if done.returncode or not (folder / "output.net.xml").is_file():
-        reason = (done.stderr or done.stdout).strip().replace("\n", "; ")
-        msg = f"{source} could not be converted: {reason or 'netconvert failed'}"
-        raise DataError(msg)
+
+
+class _Plane:
+    """The plane of the UTM zone in the middle of all places."""
+
+    def __init__(self, places: Matrix) -> None:
+        """Choose the zone."""
+        from pyproj import Proj  # noqa: PLC0415 - an optional part
+
+        middle = (places.min(axis=0) + places.max(axis=0)) / 2
+        zone = int(np.clip((middle[0] + 180) // 6 + 1, 1, 60))
+        south = " +south" if middle[1] < 0 else ""
+        self.projection = (
+            f"+proj=utm +zone={zone}{south} +ellps=WGS84 +datum=WGS84 +units=m +no_defs"
+        )
+        self._project = Proj(self.projection)
+
+    def xy(self, places: Matrix) -> Matrix:
+        """Return places on the plane."""
+        x, y = self._project(places[:, 0], places[:, 1])
+        return np.column_stack([x, y])
+
+
+def _name(source: Path) -> str:
+    name = source.name
+    for ending in (".gz", ".bz2", ".pbf", ".osm"):
+        name = name.removesuffix(ending)
+    return name
+
+
+def _told_of(network: RoadNetwork, found: _Found) -> list[str]:
+    """Return what a user should know of the map."""
+    notes = []
+    if np.ptp(network.junction_height_m) == 0:
+        notes.append("no heights: all junctions have the same; climbs are zero")
+    if found.over_ways:
+        notes.append(f"{found.over_ways} turn restrictions over several ways are not kept")
+    steep = np.abs(network.grade) > STEEP
+    if steep.any():
+        worst = int(np.argmax(np.abs(network.grade)))
+        notes.append(
+            f"{int(steep.sum())} edges are steeper than {STEEP:.0%}, the steepest "
+            f"({network.edge_ids[worst]}) has {abs(network.grade[worst]):.0%}: check the heights"
+        )
+    return notes

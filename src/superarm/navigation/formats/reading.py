@@ -1,26 +1,33 @@
 """Road networks from files of any kind."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from superarm.errors import DataError
-from superarm.navigation.formats.osm import read_osm
+from superarm.navigation.formats.osm import ENDINGS, read_osm
 from superarm.navigation.formats.sumo import read_sumo
 from superarm.navigation.network import RoadNetwork
 
 
-def open_network(path: Path, heightmap: Path | None = None) -> RoadNetwork:
-    """Read a network of any format, by the ending of its name."""
-    name = path.name.removesuffix(".gz")
-    if heightmap is not None and not name.endswith(".osm"):
+def open_network(path: Path, heightmaps: Sequence[Path] = ()) -> RoadNetwork:
+    """Read a network of any format, by the ending of its name.
+
+    Args:
+        path: the file.
+        heightmaps: rasters of heights, for OpenStreetMap files.
+    """
+    is_osm = path.name.endswith(ENDINGS)
+    if heightmaps and not is_osm:
         msg = (
-            f"{path} has heights of its own; a heightmap goes with OpenStreetMap files (.osm) only"
+            f"{path} has heights of its own; a heightmap goes with OpenStreetMap files (.osm, "
+            ".osm.gz, .osm.pbf) only"
         )
         raise DataError(msg)
-    if name.endswith(".npz"):
+    if is_osm:
+        return read_osm(path, heightmaps)
+    if path.name.endswith(".npz"):
         return RoadNetwork.load(path)
-    if name.endswith(".net.xml"):
+    if path.name.endswith((".net.xml", ".net.xml.gz")):
         return read_sumo(path)
-    if name.endswith(".osm"):
-        return read_osm(path, heightmap)
-    msg = f"{path}: unknown format; expected .npz, .net.xml, .net.xml.gz, .osm or .osm.gz"
+    msg = f"{path}: unknown format; expected .npz, .net.xml(.gz), .osm(.gz) or .osm.pbf"
     raise DataError(msg)

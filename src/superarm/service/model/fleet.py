@@ -46,9 +46,13 @@ from superarm.navigation.roads import ENERGY_SPREAD
 
 CLASSES: dict[str, Vehicle] = {
     "car": Vehicle(),
-    "van": Vehicle(mass_kg=3500.0, front_area_m2=4.6, drag_coefficient=0.4),
+    "van": Vehicle(mass_kg=3500.0, front_area_m2=4.6, drag_coefficient=0.4, height_m=2.6),
     "truck": Vehicle(
-        mass_kg=18_000.0, rolling_resistance=0.007, front_area_m2=9.2, drag_coefficient=0.6
+        mass_kg=18_000.0,
+        rolling_resistance=0.007,
+        front_area_m2=9.2,
+        drag_coefficient=0.6,
+        height_m=4.0,
     ),
 }
 """Vehicle classes by name; the first is the reference."""

@@ -42,6 +42,7 @@ class Parameters(Given):
     recuperation_efficiency: Annotated[float, Field(ge=0.05, le=1)] = 0.96
     rotating_mass_kg: Annotated[float, Field(ge=0, le=10_000)] = 0.0
     auxiliary_power_w: Annotated[float, Field(ge=0, le=50_000)] = 0.0
+    height_m: Annotated[float, Field(ge=0.5, le=10)] = 1.5
 
     def made(self) -> Vehicle:
         """Return the vehicle."""

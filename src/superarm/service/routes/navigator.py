@@ -7,12 +7,13 @@ import numpy as np
 from superarm.arrays import Rows
 from superarm.errors import InfeasibleError
 from superarm.navigation import RoadNetwork, Vehicle
+from superarm.navigation.access import CLOSED
+from superarm.navigation.geography import Geography
 from superarm.service.database import now_us
 from superarm.service.model.fleet import Fleet
 from superarm.service.model.posterior import RoadPosterior
 from superarm.service.model.vehicle import vehicle_of
 from superarm.service.routes.battery import Battery, prepare
-from superarm.service.routes.geography import Geography
 from superarm.service.routes.router import Prediction, RouteQuery, Router
 from superarm.service.routes.schemas import (
     Alternative,
@@ -76,8 +77,9 @@ class Navigator:
 
     def query(self, request: RouteRequest) -> "Question":
         """Return what is asked, with places found; names that do not exist are refused here."""
-        start, start_distance = self.edge_at(request.start)
-        goal, goal_distance = self.edge_at(request.goal)
+        vehicle = vehicle_of(request.vehicle)
+        start, start_distance = self.edge_at(request.start, vehicle)
+        goal, goal_distance = self.edge_at(request.goal, vehicle)
         closed = tuple(sorted(self._closed(request.closed_edges)))
         if {start, goal} & set(closed):
             msg = "the start or the goal is closed; choose another, or open it"
@@ -92,7 +94,7 @@ class Navigator:
             request.alternatives,
             request.max_extra_energy,
         )
-        return Question(query, vehicle_of(request.vehicle), start_distance, goal_distance)
+        return Question(query, vehicle, start_distance, goal_distance)
 
     def _closed(self, names: list[str]) -> set[int]:
         found = self.network.positions(names)
@@ -154,11 +156,20 @@ class Navigator:
             ),
         )
 
-    def edge_at(self, place: PlaceOnRoad) -> tuple[int, float | None]:
-        """Return the edge meant, and how far it is from the point given."""
+    def edge_at(
+        self, place: PlaceOnRoad, vehicle: Vehicle | None = None
+    ) -> tuple[int, float | None]:
+        """Return the edge meant, and how far it is from the point given.
+
+        Args:
+            place: an edge, or coordinates.
+            vehicle: takes the closest edge that is open to it; any edge, if not given.
+        """
         if not isinstance(place, Coordinates):
             return self._position(place), None
-        edge, distance = self.geography.nearest(place.longitude, place.latitude, place.heading_deg)
+        open_ = None if vehicle is None else self.router.permits.of(vehicle).codes != CLOSED
+        where = place.longitude, place.latitude
+        edge, distance = self.geography.nearest(*where, place.heading_deg, open_)
         if distance > place.within_m:
             far = f"{distance:,.0f} m" if np.isfinite(distance) else "very far"
             msg = (

@@ -9,8 +9,9 @@ import numpy as np
 from superarm.arrays import Matrix, Rows, Vector
 from superarm.errors import InfeasibleError, NumericalError
 from superarm.gaussian import Marginals
-from superarm.navigation import RoadNetwork
-from superarm.oracles import Dijkstra, Paths
+from superarm.navigation import RoadNetwork, Vehicle
+from superarm.navigation.permits import Permit, Permits
+from superarm.oracles import Dijkstra
 from superarm.policies import Greedy, MarginalThompson, Rectified, UpperConfidenceBound
 from superarm.protocols import IndexPolicy, Posterior
 from superarm.service.model.fleet import Drivetrain
@@ -76,6 +77,7 @@ class RouteQuery:
         battery: if the charge matters.
         alternatives: how many other routes to look for.
         max_extra_energy: how much more than the best route's energy exploring may cost, as a share.
+        permit: of the vehicle; the router fills it in.
     """
 
     start: int
@@ -85,6 +87,7 @@ class RouteQuery:
     battery: Battery | None = None
     alternatives: int = 0
     max_extra_energy: float = 0.1
+    permit: Permit | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +118,7 @@ class Router:
     def __init__(self, network: RoadNetwork) -> None:
         """Sort the turns by the edge they leave."""
         self.network = network
-        start, goal = network.turns[0] if network.turns.size else (0, 0)
-        self._paths = Paths.on_turns(network.n_edges, network.turns, int(start), int(goal))
+        self.permits = Permits(network)
         self._oracle = Dijkstra()
         # policies are told of zero noise: costs below zero count as zero, nothing more
         self._policies: dict[Mode, IndexPolicy[Posterior]] = {
@@ -135,6 +137,7 @@ class Router:
         rng: np.random.Generator,
     ) -> Answer:
         """Find the route that was asked for."""
+        query = replace(query, permit=self.permits.of(drivetrain.vehicle))
         best_costs = self._costs(self._policies["best"], posterior, drivetrain, rng)
         best = self._predicted(self.path(best_costs, query), query, posterior, drivetrain)
         route, fallback = best, None
@@ -155,19 +158,22 @@ class Router:
 
     def path(self, costs: Vector, query: RouteQuery) -> Rows:
         """Return the cheapest path over edges that are open."""
-        closed = list(query.closed)
-        if closed:  # dearer than all open edges together, whatever they cost
+        permit = query.permit or self.permits.of(Vehicle())
+        shut = permit.closed_between(query.start, query.goal)
+        closed = np.concatenate([np.array(query.closed, dtype=np.intp), shut])
+        if closed.size:  # dearer than all open edges together, whatever they cost
             costs = costs.copy()
             costs[closed] = _CLOSED * max(float(costs.sum()), 1.0)
         try:
-            rows = self._oracle.select(self._paths.between(query.start, query.goal), -costs)
+            rows = self._oracle.select(permit.paths.between(query.start, query.goal), -costs)
             found = not np.isin(rows, closed).any()
         except NumericalError:  # nothing leads there
             found = False
         if not found:
             ids = self.network.edge_ids[[query.start, query.goal]].tolist()
+            whom = "" if self.network.access.is_open else f" for {permit.described}"
             msg = (
-                f"no open road leads from edge {ids[0]!r} to {ids[1]!r}; "
+                f"no open road leads from edge {ids[0]!r} to {ids[1]!r}{whom}; "
                 "open closed edges, or choose another start or goal"
             )
             raise InfeasibleError(msg)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Matrix, Rows, Vector
-from superarm.navigation import RoadNetwork
+from superarm.navigation.access import Marks
+from superarm.navigation.network import RoadNetwork
 
 _METRES_PER_DEGREE = 111_320.0
 _DIGITS = 6  # a tenth of a metre
@@ -57,8 +58,22 @@ class Geography:
         line: list[list[float]] = some[new].tolist()
         return line if len(line) > 1 else line * 2  # a line has two points
 
+    def plane_of(self, globe: Matrix) -> Matrix:
+        """Return points of the plane at longitudes and latitudes, shape (p, 2)."""
+        if self._transformer is None:
+            plane = globe * _METRES_PER_DEGREE
+        else:
+            found = self._transformer.transform(globe[:, 0], globe[:, 1], direction="INVERSE")
+            plane = np.column_stack(found)
+        shifted: Matrix = plane + np.array(self.network.offset_m)
+        return shifted
+
     def nearest(
-        self, longitude: float, latitude: float, heading_deg: float | None
+        self,
+        longitude: float,
+        latitude: float,
+        heading_deg: float | None,
+        usable: Marks | None = None,
     ) -> tuple[int, float]:
         """Return the edge closest to a point, and its distance in metres.
 
@@ -67,6 +82,7 @@ class Geography:
             latitude: in degrees.
             heading_deg: clockwise from north; only edges that lead about there are taken, unless
                 there is none.
+            usable: which edges count, shape (n,); all, if not given.
         """
         here = self.to_plane(longitude, latitude)
         if not np.isfinite(here).all():
@@ -76,6 +92,8 @@ class Geography:
         share = np.clip(((here - begin) * along).sum(axis=1) / length, 0.0, 1.0)
         gap = here - begin - share[:, None] * along
         distance = np.hypot(gap[:, 0], gap[:, 1])
+        if usable is not None:
+            distance[~usable[owner]] = np.inf
         if heading_deg is not None:
             bearing = np.degrees(np.arctan2(along[:, 0], along[:, 1]))
             turn = np.abs((bearing - heading_deg + 180) % 360 - 180)

@@ -1,0 +1,99 @@
+"""Routes that a vehicle may take: on roads and turns open to it, through no area of others."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from superarm.arrays import Rows
+from superarm.errors import InfeasibleError
+from superarm.navigation.access import CLOSED, Codes, is_heavy, zones_of
+from superarm.navigation.network import RoadNetwork
+from superarm.navigation.vehicle import Vehicle
+from superarm.oracles import Paths
+
+_MOST_KEPT = 32
+
+
+@dataclass(frozen=True, eq=False)
+class Permit:
+    """What a vehicle may do on a network.
+
+    Attributes:
+        network: the roads.
+        vehicle: for which.
+        paths: over the turns it may take, between any two edges.
+        codes: what every edge is to it, see `superarm.navigation.access`.
+    """
+
+    network: RoadNetwork
+    vehicle: Vehicle
+    paths: Paths
+    codes: Codes
+
+    @staticmethod
+    def of(network: RoadNetwork, vehicle: Vehicle) -> "Permit":
+        """Return the permit of a vehicle."""
+        access = network.access
+        turns = network.turns[access.turns_for(vehicle)]
+        start, goal = turns[0] if turns.size else (0, 0)
+        paths = Paths.on_turns(network.n_edges, turns, int(start), int(goal))
+        return Permit(network, vehicle, paths, access.edges_for(vehicle))
+
+    @cached_property
+    def _zones(self) -> Rows:
+        return zones_of(self.codes, self.network.turns)
+
+    @cached_property
+    def _closed(self) -> Rows:
+        return np.flatnonzero(self.codes == CLOSED)
+
+    @cached_property
+    def _in_zones(self) -> Rows:
+        return np.flatnonzero(self._zones >= 0)
+
+    def closed_between(self, start: int, goal: int) -> Rows:
+        """Return the edges that a route between two edges must not use.
+
+        Raises:
+            InfeasibleError: if one of the two is closed to the vehicle.
+        """
+        for name, edge in (("start", start), ("goal", goal)):
+            if self.codes[edge] == CLOSED:
+                msg = (
+                    f"the {name}, edge {str(self.network.edge_ids[edge])!r}, is closed to "
+                    f"{self.described}; choose another"
+                )
+                raise InfeasibleError(msg)
+        if not self._in_zones.size:
+            return self._closed
+        ends = self._zones[[start, goal]]
+        others = self._in_zones[~np.isin(self._zones[self._in_zones], ends[ends >= 0])]
+        return np.concatenate([self._closed, others])
+
+    @property
+    def described(self) -> str:
+        """The vehicle in words."""
+        kind = "a goods vehicle" if is_heavy(self.vehicle) else "a vehicle"
+        return f"{kind} of {self.vehicle.mass_kg / 1000:g} t and {self.vehicle.height_m:g} m height"
+
+
+class Permits:
+    """Permits of the vehicles that ask, each made once."""
+
+    def __init__(self, network: RoadNetwork) -> None:
+        """Prepare the one that all share where everything is open."""
+        self._network = network
+        self._kept: dict[tuple[float, float], Permit] = {}
+        self._open = Permit.of(network, Vehicle()) if network.access.is_open else None
+
+    def of(self, vehicle: Vehicle) -> Permit:
+        """Return the permit of a vehicle."""
+        if self._open is not None:
+            return self._open
+        key = vehicle.mass_kg, vehicle.height_m
+        found = self._kept.pop(key, None) or Permit.of(self._network, vehicle)
+        self._kept[key] = found  # the last one used is the last one forgotten
+        if len(self._kept) > _MOST_KEPT:
+            del self._kept[next(iter(self._kept))]
+        return found
