@@ -24,6 +24,7 @@ NAMES = (
     "clicks",
     "shop",
     "simulation",
+    "matching",
 )
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"

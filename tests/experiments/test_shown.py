@@ -17,11 +17,11 @@ from superarm.evaluation.figures import far_apart, line_styles, regret_on
 from superarm.experiments import Experiment, Study, read_experiment, run_experiment
 from superarm.experiments.config import STUDIES, find_study
 from superarm.experiments.figures import draw_figures
-from superarm.experiments.parquet import read_columns
 from superarm.experiments.report import write_report
 from superarm.experiments.runner import prepare
 from superarm.experiments.study import write_finals
 from superarm.navigation import generate_city
+from superarm.saving.parquet import read_columns
 
 
 @pytest.fixture(autouse=True)

@@ -26,7 +26,6 @@ from superarm.errors import DataError
 from superarm.evaluation import World
 from superarm.evaluation.comparison import stream
 from superarm.experiments.config import Experiment, MethodSettings, PointSettings
-from superarm.experiments.parquet import require_parquet
 from superarm.experiments.parts import importable, make_part
 from superarm.experiments.plan import RunSpec
 from superarm.kernels import Constant, Kernel, Linear, Matern12, Matern52, OnFeatures
@@ -56,6 +55,7 @@ from superarm.rivals import (
     RussoVanRoyWidth,
     SrinivasWidth,
 )
+from superarm.saving.parquet import require_parquet
 from superarm.theory import BayesUCBWidth, FixedWidth, ScaledWidth, UCBWidth, Width
 
 S = TypeVar("S", bound=FeasibleSet)

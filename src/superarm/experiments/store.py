@@ -25,10 +25,10 @@ from superarm.errors import DataError
 from superarm.experiments.columns import named
 from superarm.experiments.config import Experiment
 from superarm.experiments.execution import Record
-from superarm.experiments.parquet import read_columns, write_columns
 from superarm.experiments.plan import RunSpec
 from superarm.navigation import RoadNetwork
 from superarm.saving.files import sync_folder, write_atomically
+from superarm.saving.parquet import read_columns, write_columns
 
 FORMAT = 2
 

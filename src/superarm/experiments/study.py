@@ -16,8 +16,8 @@ from superarm.evaluation import bayesian_regret
 from superarm.evaluation.pages import table
 from superarm.experiments.columns import column_of
 from superarm.experiments.config import POINTS, RANDOM_ROUTE, Experiment
-from superarm.experiments.parquet import write_columns
 from superarm.experiments.store import OtherFormatError, RunStore, StoredRun, read_run
+from superarm.saving.parquet import write_columns
 
 REGRET = "cumulative_regret"
 

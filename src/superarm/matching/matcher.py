@@ -15,7 +15,7 @@ from superarm.navigation import RoadNetwork
 
 _FEWEST_ENTRIES = 1_000_000
 _U_TURN_SIGMAS = 7.0
-_APART_SIGMAS = 1.5
+_APART_SIGMAS = 2.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +144,11 @@ class Matcher:
             slack=200.0 + 8 * sigma,
             patience=5,
         )
+
+    @property
+    def geometry_m(self) -> Vector:
+        """Lengths of edges along their geometry, in which offsets are counted, shape (n,)."""
+        return self._roads.length
 
     def match(self, trace: Trace) -> Match:
         """Return the route of a trace."""

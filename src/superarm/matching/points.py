@@ -66,11 +66,12 @@ def _is_apart(  # noqa: PLR0913, PLR0917 - groups, and a point
 ) -> bool:
     """Say whether a point begins a new group."""
     here_x, here_y = sums[group, 1] / sizes[group], sums[group, 2] / sizes[group]
-    if group == 0:
-        return bool(np.hypot(x - here_x, y - here_y) >= apart_m)
+    off = np.hypot(x - here_x, y - here_y)
+    if group == 0 or off >= 4 * apart_m:  # a jump is no part of a mean
+        return bool(off >= apart_m)
     there_x, there_y = sums[group - 1, 1] / sizes[group - 1], sums[group - 1, 2] / sizes[group - 1]
     moved = np.hypot(here_x - there_x, here_y - there_y)
-    return bool(moved >= apart_m and np.hypot(x - here_x, y - here_y) >= apart_m / 2)
+    return bool(moved >= apart_m and off >= apart_m / 2)
 
 
 @compiled

@@ -16,10 +16,10 @@ from superarm.evaluation.comparison import stream
 from superarm.experiments.config import Strict
 from superarm.experiments.engines import Engine, Failure, ThisProcess, Work
 from superarm.experiments.fleets.config import LATER_S, Driven, FleetStudy, Part
-from superarm.experiments.parquet import read_columns, require_parquet, write_columns
 from superarm.experiments.places import data_folders, network_file
 from superarm.navigation import RoadNetwork, Vehicle, generate_city
 from superarm.navigation.mechanical import mechanical_difference
+from superarm.saving.parquet import read_columns, require_parquet, write_columns
 from superarm.simulation import Drive, NightPlanner, Settings, SumoWorld, Traffic, Trip, planner
 from superarm.simulation.planners import Predicted
 from superarm.simulation.process import require_extra

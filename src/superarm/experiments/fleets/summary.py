@@ -10,7 +10,7 @@ import numpy as np
 
 from superarm.arrays import Vector
 from superarm.errors import DataError
-from superarm.experiments.parquet import read_columns, write_columns
+from superarm.saving.parquet import read_columns, write_columns
 
 _KEPT = (
     "method", "world", "day", "part", "trip", "energy_wh", "time_s", "length_m", "expected_wh",

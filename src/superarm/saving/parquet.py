@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from superarm.errors import DataError
 from superarm.saving.files import write_atomically
 
 
@@ -22,6 +23,17 @@ def read_columns(path: Path) -> dict[str, Any]:
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
+def read_lists(path: Path) -> dict[str, list[Any]]:
+    """Read a file into lists of plain values by column name; DataError if it is none."""
+    arrow, parquet = _modules()
+    try:
+        table = parquet.read_table(path)
+    except (OSError, arrow.ArrowException) as error:
+        msg = f"{path} is no Parquet file: {error}"
+        raise DataError(msg) from error
+    return {name: table.column(name).to_pylist() for name in table.column_names}
+
+
 def require_parquet() -> None:
     """Raise if Parquet files cannot be written here, saying what to install."""
     _modules()
@@ -31,5 +43,5 @@ def _modules() -> tuple[Any, Any]:
     try:
         return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError as error:
-        msg = "experiments are stored as Parquet; pip install 'superarm[experiments]'"
+        msg = "Parquet files need pyarrow: pip install 'superarm[experiments]'"
         raise ImportError(msg) from error

@@ -1,0 +1,107 @@
+"""``superarm trips``: logs of vehicles to trips, and trips to a service."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from superarm.client import Client
+from superarm.matching import Columns, Importer, read_logs, read_trips, reports_of, write_trips
+from superarm.navigation import open_network
+from superarm.navigation.maps import draw_maps, exploration_panel
+
+app = typer.Typer(help="Trips from logs: import, report.", no_args_is_help=True)
+
+_AT_ONCE = 100
+_Network = Annotated[Path, typer.Option(help="The road network (.npz, .net.xml, .osm.pbf, ...).")]
+
+
+@app.command(name="import")
+def import_(  # noqa: PLR0913, PLR0917 - how logs are written
+    files: Annotated[list[Path], typer.Argument(help="Logs: .csv(.gz), .parquet, .gpx(.gz)")],
+    network: _Network,
+    output: Annotated[Path, typer.Option(help="Where to write trips (.parquet).")] = Path(
+        "trips.parquet"
+    ),
+    column: Annotated[
+        list[str] | None,
+        typer.Option(help="Which column is what, as time=stamp; once for each."),
+    ] = None,
+    unit: Annotated[
+        list[str] | None, typer.Option(help="Units that names do not say, as power=kW.")
+    ] = None,
+    timezone: Annotated[
+        str | None, typer.Option(help="Of times without a zone, as Europe/Berlin.")
+    ] = None,
+    capacity_kwh: Annotated[
+        float | None, typer.Option(help="Of the battery, for a state of charge.")
+    ] = None,
+    accuracy_m: Annotated[
+        float, typer.Option(min=0.5, max=200, help="Standard deviation of GPS errors.")
+    ] = 10.0,
+    stop_s: Annotated[
+        float, typer.Option(min=30, help="Who stands for longer has arrived.")
+    ] = 300.0,
+    *,
+    discharge_is_negative: Annotated[
+        bool,
+        typer.Option("--discharge-is-negative", help="Power or current is negative while driving."),
+    ] = False,
+) -> None:
+    """Match logs to roads, cut them into trips, and write these with a map beside them."""
+    columns = Columns(
+        _pairs("--column", column),
+        _pairs("--unit", unit),
+        timezone,
+        None if capacity_kwh is None else 1000 * capacity_kwh,
+        discharge_is_negative,
+    )
+    roads = open_network(network)
+    importer = Importer(roads, accuracy_m, stop_s)
+    trips = [
+        trip for file in files for log in read_logs(file, columns) for trip in importer.trips(log)
+    ]
+    for line in importer.report.lines():
+        typer.echo(line)
+    if not trips:
+        typer.echo("No trips were found; nothing is written.", err=True)
+        raise typer.Exit(1)
+    write_trips(output, roads, trips)
+    picture = output.with_suffix(".png")
+    panel = exploration_panel(importer.report.visits, f"{len(trips):,} trips")
+    draw_maps(roads, [panel], picture, columns=1)
+    typer.echo(f"Trips: {output}")
+    typer.echo(f"Map: {picture}")
+
+
+@app.command()
+def report(
+    file: Annotated[Path, typer.Argument(help="Trips, as written by import.")],
+    service: Annotated[str, typer.Option(help="Address of the service.")],
+    network: _Network,
+) -> None:
+    """Send trips to a service; sending them again is harmless. The key is SUPERARM_KEY."""
+    roads = open_network(network)
+    bodies = list(reports_of(read_trips(file, roads), roads))
+    client = Client(service, os.environ.get("SUPERARM_KEY"))
+    counts: dict[str, int] = {}
+    for begin in range(0, len(bodies), _AT_ONCE):
+        for outcome in client.report_many(bodies[begin : begin + _AT_ONCE]):
+            status = str(outcome["status"])
+            counts[status] = counts.get(status, 0) + 1
+            if outcome.get("detail"):
+                typer.echo(f"{outcome['trip_id']}: {outcome['detail']}", err=True)
+    told = ", ".join(f"{count:,} {status}" for status, count in sorted(counts.items()))
+    typer.echo(told or "no trip has a reading of its battery; nothing was sent")
+
+
+def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
+    pairs = {}
+    for text in given or ():
+        name, sign, value = text.partition("=")
+        if not sign or not value:
+            msg = f"{option} {text}: write it as NAME=VALUE"
+            raise typer.BadParameter(msg)
+        pairs[name] = value
+    return pairs

@@ -1,0 +1,318 @@
+"""Trips from logs: cut where the vehicle stood, matched to roads, energy between readings.
+
+Between two readings of the battery nobody knows where its energy went, so that a measurement is a
+span of edges between two readings. Where readings are dense (every few seconds) every edge is one.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from superarm.arrays import Rows, Vector
+from superarm.errors import DataError
+from superarm.matching.logs import Log, zone_of_utc
+from superarm.matching.matcher import Match, Matcher, Part, Trace
+from superarm.navigation import Geography, RoadNetwork
+from superarm.saving.parquet import read_lists, write_columns
+
+_LONG_STOP_S = 300.0
+_STILL_M = 50.0
+_DENSE_S = 10.0
+_FEWEST_POINTS = 3
+_LEAST_M = 200.0
+
+
+@dataclass(frozen=True, eq=False)
+class MatchedTrip:
+    """A trip on roads, with what was measured of it.
+
+    Attributes:
+        trip_id: the same whenever the same log is read.
+        driven_s: when it began, seconds since 1970.
+        edges: positions in the network, in driving order, shape (k,).
+        entered_s: when each was entered, and when the last was left, shape (k + 1,).
+        speed_ms: at these moments, shape (k + 1,).
+        first: where in `edges` measured spans begin, shape (m,).
+        last: where they end, inclusive, shape (m,).
+        energy_wh: of each span, shape (m,).
+        warm_c: mean temperature, NaN if not known.
+    """
+
+    trip_id: str
+    driven_s: float
+    edges: Rows
+    entered_s: Vector
+    speed_ms: Vector
+    first: Rows
+    last: Rows
+    energy_wh: Vector
+    warm_c: float = np.nan
+
+    @property
+    def total_s(self) -> float:
+        """How long it took."""
+        return float(self.entered_s[-1] - self.entered_s[0])
+
+    @property
+    def is_by_edge(self) -> bool:
+        """Whether every edge was measured by itself."""
+        return self.first.size == self.edges.size and bool((self.first == self.last).all())
+
+
+@dataclass(eq=False)
+class ImportReport:
+    """What became of logs.
+
+    Attributes:
+        points: how many there were.
+        matched: how many of these are on a road of a trip.
+        trips: how many trips were made of them.
+        rejected: parts of logs that are no trips, and why.
+        dropped: rows of files that could not be used, by reason.
+        visits: how often every edge was driven, shape (n,).
+    """
+
+    points: int = 0
+    matched: int = 0
+    trips: int = 0
+    rejected: list[str] = field(default_factory=list)
+    dropped: dict[str, int] = field(default_factory=dict)
+    visits: Vector = field(default_factory=lambda: np.zeros(0))
+
+    def lines(self) -> list[str]:
+        """Return it in words."""
+        share = self.matched / self.points if self.points else 0.0
+        told = [f"{self.points:,} points, {share:.1%} of them on roads of {self.trips:,} trips"]
+        told += [f"{count:,} rows left out: {why}" for why, count in self.dropped.items()]
+        return told + [f"no trip: {why}" for why in self.rejected]
+
+
+class Importer:
+    """Makes trips of logs on one network; the report grows with every log.
+
+    Args:
+        network: the roads.
+        accuracy_m: standard deviation of GPS errors in each direction.
+        long_stop_s: a vehicle that stands for longer has arrived.
+    """
+
+    def __init__(
+        self, network: RoadNetwork, accuracy_m: float = 10.0, long_stop_s: float = _LONG_STOP_S
+    ) -> None:
+        """Prepare the network."""
+        self.network = network
+        self.report = ImportReport(visits=np.zeros(network.n_edges))
+        self._geography = Geography(network)
+        self._matcher = Matcher(network, accuracy_m)
+        self._long_stop_s = long_stop_s
+
+    def trips(self, log: Log) -> list[MatchedTrip]:
+        """Return the trips of a log."""
+        report = self.report
+        report.points += len(log)
+        for why, count in log.dropped.items():
+            report.dropped[why] = report.dropped.get(why, 0) + count
+        found: list[MatchedTrip] = []
+        for rows in self._driven(log):
+            part = log.take(rows)
+            found += self._matched(part)
+        report.trips += len(found)
+        for trip in found:
+            np.add.at(report.visits, trip.edges, 1.0)
+        return found
+
+    def _driven(self, log: Log) -> Iterator[slice]:
+        """Yield the rows between long stops and long gaps."""
+        if not log.has_times:
+            yield slice(0, len(log))
+            return
+        xy = self._geography.plane_of(log.globe)
+        begin, anchor = 0, 0
+        for point in range(1, len(log)):
+            gap = log.time_s[point] - log.time_s[point - 1]
+            moved = float(np.hypot(*(xy[point] - xy[anchor])))
+            if gap > self._long_stop_s:
+                yield slice(begin, point)
+                begin = anchor = point
+            elif moved > _STILL_M:
+                if (
+                    log.time_s[point] - log.time_s[anchor] > self._long_stop_s
+                    and point > anchor + 1
+                ):
+                    yield slice(begin, anchor + 1)
+                    begin = point - 1
+                anchor = point
+        # what stands at the end is no part of a trip
+        stood = len(log) and log.time_s[-1] - log.time_s[anchor] > self._long_stop_s
+        yield slice(begin, anchor + 1 if stood else len(log))
+
+    def _matched(self, log: Log) -> list[MatchedTrip]:
+        """Return the trips of a drive: one for each stretch that was matched without a gap."""
+        if len(log) < _FEWEST_POINTS:
+            return []
+        when = f"{log.name} at {zone_of_utc(log.time_s[0]):%Y-%m-%d %H:%M:%S}"
+        match = self._matcher.match(Trace(log.time_s, self._geography.plane_of(log.globe)))
+        found = []
+        for number, part in enumerate(match.parts):
+            driven = float(self.network.length_m[part.edges].sum())
+            if driven < _LEAST_M or part.points.size < _FEWEST_POINTS:
+                continue
+            self.report.matched += part.points.size
+            found.append(self._trip(log, part, f"{log.name}-{log.time_s[0]:.0f}-{number}"))
+        self._explain(match, when, len(found))
+        return found
+
+    def _explain(self, match: Match, when: str, found: int) -> None:
+        if not found:
+            why = match.problems[0] if match.problems else f"less than {_LEAST_M:.0f} m long"
+            self.report.rejected.append(f"{when}: {why}")
+        elif match.problems:
+            self.report.rejected += [f"{when}: {problem}" for problem in match.problems]
+
+    def _trip(self, log: Log, part: Part, name: str) -> MatchedTrip:
+        lengths = self.network.length_m
+        starts = np.append(0.0, np.cumsum(lengths[part.edges]))
+        share = part.offset_m / self._geometry[part.edges[part.place]]
+        along = starts[part.place] + np.clip(share, 0.0, 1.0) * lengths[part.edges[part.place]]
+        along = np.maximum.accumulate(along)
+        clock = log.time_s[part.points]
+        moving = np.concatenate([[True], np.diff(along) > 0])
+        moving[-1] = True
+        marks = np.clip(starts, along[0], along[-1])
+        entered = np.interp(marks, along[moving], clock[moving])
+        entered[0], entered[-1] = clock[0], clock[-1]
+        first, last, energy = _spans(log, entered)
+        warm = log.warm_c[part.points]
+        return MatchedTrip(
+            trip_id=name,
+            driven_s=float(clock[0]),
+            edges=part.edges,
+            entered_s=entered,
+            speed_ms=_speeds(log, part, along, entered),
+            first=first,
+            last=last,
+            energy_wh=energy,
+            warm_c=float(np.nanmean(warm)) if np.isfinite(warm).any() else np.nan,
+        )
+
+    @property
+    def _geometry(self) -> Vector:
+        """Lengths of edges along their geometry, along which points are placed."""
+        return np.maximum(self._matcher.geometry_m, 1e-9)
+
+
+def _spans(log: Log, entered: Vector) -> tuple[Rows, Rows, Vector]:
+    """Return measured spans of edges: between readings, or every edge where these are dense."""
+    none = np.empty(0, dtype=np.intp)
+    known = np.flatnonzero(np.isfinite(log.used_wh))
+    # a reading that repeats the last one says nothing new about when
+    changed = known[np.append(True, np.diff(log.used_wh[known]) != 0)] if known.size else known
+    inside = changed[(log.time_s[changed] >= entered[0]) & (log.time_s[changed] <= entered[-1])]
+    if known.size < 2 or inside.size < 2:  # noqa: PLR2004 - a difference
+        return none, none, np.empty(0)
+    clock, used = log.time_s[changed], log.used_wh[changed]
+    if np.median(np.diff(log.time_s[inside])) <= _DENSE_S:
+        cuts = np.arange(entered.size)
+        cuts = cuts[(entered >= clock[0]) & (entered <= clock[-1])]
+    else:
+        near = np.searchsorted(entered, log.time_s[inside])
+        left = np.clip(near - 1, 0, entered.size - 1)
+        right = np.clip(near, 0, entered.size - 1)
+        moment = log.time_s[inside]
+        closer = np.abs(entered[left] - moment) <= np.abs(entered[right] - moment)
+        cuts = np.unique(np.where(closer, left, right))
+    if cuts.size < 2:  # noqa: PLR2004 - a span has two ends
+        return none, none, np.empty(0)
+    at = np.interp(entered[cuts], clock, used)
+    return cuts[:-1].astype(np.intp), (cuts[1:] - 1).astype(np.intp), np.diff(at)
+
+
+def _speeds(log: Log, part: Part, along: Vector, entered: Vector) -> Vector:
+    """Return speeds at the boundaries of edges: as logged, or from how far it went."""
+    clock = log.time_s[part.points]
+    logged = log.speed_ms[part.points]
+    known = np.isfinite(logged)
+    if known.mean() > 0.5:  # noqa: PLR2004 - most of them
+        return np.maximum(np.interp(entered, clock[known], logged[known]), 0.0)
+    speed = np.gradient(along, clock) if clock.size > 1 else np.zeros(clock.size)
+    return np.maximum(np.interp(entered, clock, speed), 0.0)
+
+
+def write_trips(
+    path: Path, network: RoadNetwork, trips: Sequence[MatchedTrip], vehicle: str = "car"
+) -> None:
+    """Write trips as Parquet, one row each; edges are named by their ids."""
+    ids = network.edge_ids
+    columns: dict[str, Any] = {
+        "trip_id": [trip.trip_id for trip in trips],
+        "driven_at": [zone_of_utc(trip.driven_s).isoformat() for trip in trips],
+        "vehicle": [vehicle] * len(trips),
+        "edges": [ids[trip.edges].tolist() for trip in trips],
+        "entered_s": [trip.entered_s.tolist() for trip in trips],
+        "speeds_ms": [trip.speed_ms.tolist() for trip in trips],
+        "first": [trip.first.tolist() for trip in trips],
+        "last": [trip.last.tolist() for trip in trips],
+        "energy_wh": [trip.energy_wh.tolist() for trip in trips],
+        "temperature_c": [trip.warm_c for trip in trips],
+    }
+    write_columns(path, columns)
+
+
+def read_trips(path: Path, network: RoadNetwork) -> list[MatchedTrip]:
+    """Read what `write_trips` wrote; trips over edges that the network does not have are errors."""
+    columns = read_lists(path)
+    count = len(next(iter(columns.values()), []))
+    rows = [{name: values[row] for name, values in columns.items()} for row in range(count)]
+    return [_read(path, network, row) for row in rows]
+
+
+def _read(path: Path, network: RoadNetwork, row: Mapping[str, Any]) -> MatchedTrip:
+    try:
+        places = network.positions(row["edges"])
+        if None in places:
+            missing = row["edges"][places.index(None)]
+            msg = (
+                f"{path}: trip {row['trip_id']} drives on {missing!r}, which {network.name} has not"
+            )
+            raise DataError(msg)
+        driven = [place for place in places if place is not None]
+        return MatchedTrip(
+            trip_id=str(row["trip_id"]),
+            driven_s=float(row["entered_s"][0]),
+            edges=np.array(driven, dtype=np.intp),
+            entered_s=np.array(row["entered_s"], dtype=np.float64),
+            speed_ms=np.array(row["speeds_ms"], dtype=np.float64),
+            first=np.array(row["first"], dtype=np.intp),
+            last=np.array(row["last"], dtype=np.intp),
+            energy_wh=np.array(row["energy_wh"], dtype=np.float64),
+            warm_c=float(row["temperature_c"] if row["temperature_c"] is not None else np.nan),
+        )
+    except (KeyError, TypeError, IndexError) as error:
+        msg = f"{path} is no file of trips: it lacks {error}"
+        raise DataError(msg) from error
+
+
+def reports_of(trips: Iterable[MatchedTrip], network: RoadNetwork) -> Iterator[dict[str, Any]]:
+    """Yield trips as the service takes them; those without any reading are left out."""
+    for trip in trips:
+        if not trip.energy_wh.size:
+            continue
+        body: dict[str, Any] = {
+            "trip_id": trip.trip_id[:100].replace(" ", "_"),
+            "driven_at": zone_of_utc(trip.driven_s).isoformat(),
+            "edges": network.edge_ids[trip.edges].tolist(),
+            "speeds_ms": [round(float(speed), 2) for speed in trip.speed_ms],
+        }
+        if trip.is_by_edge:
+            body["edge_energy_wh"] = [round(float(energy), 4) for energy in trip.energy_wh]
+        else:
+            spans = zip(
+                trip.first.tolist(), trip.last.tolist(), trip.energy_wh.tolist(), strict=True
+            )
+            body["spans"] = [
+                {"first": a, "last": b, "energy_wh": round(energy, 4)} for a, b, energy in spans
+            ]
+        yield body
