@@ -95,6 +95,19 @@ class Client:
         outcomes: list[dict[str, Any]] = answer["trips"]
         return outcomes
 
+    def trace(self, trace_id: str, begins_at: datetime | str, **columns: object) -> dict[str, Any]:
+        """Report GPS points with readings of the battery; see ``POST /v1/traces``.
+
+        Args:
+            trace_id: of your own choice; the same trace under the same id is known again.
+            begins_at: with a time zone.
+            columns: seconds, longitude, latitude, and used_wh, power_w or charge_percent.
+        """
+        begin = begins_at.isoformat() if isinstance(begins_at, datetime) else begins_at
+        body = {"trace_id": trace_id, "begins_at": begin, **columns}
+        answer: dict[str, Any] = self._ask("POST", "/v1/traces", body)
+        return answer
+
     def belief(self, vehicle: str = "car", bbox: str | None = None) -> dict[str, Any]:
         """Return what is believed of every edge, as columns."""
         query = {"vehicle": vehicle} | ({} if bbox is None else {"bbox": bbox})

@@ -315,6 +315,7 @@ def test_network_and_belief_speak_of_the_same_edges(served: Served) -> None:
         ("POST", "/v1/routes", "read"),
         ("POST", "/v1/trips", "report"),
         ("GET", "/v1/trips", "report"),
+        ("POST", "/v1/traces", "report"),
         ("GET", "/v1/trips/nothing", "report"),
         ("DELETE", "/v1/trips/nothing", "report"),
         ("GET", "/v1/quarantine", "report"),

@@ -25,7 +25,9 @@ from superarm.service.http.questions import add_questions
 from superarm.service.http.reports import add_reports
 from superarm.service.http.schemas import Health, Problem
 from superarm.service.http.state import ServiceState
+from superarm.service.http.traces import add_traces
 from superarm.service.trips.schemas import TripBatch, TripIn, TripOutcome, TripOutcomes
+from superarm.service.trips.traces import TraceIn
 
 PAGE = Path(__file__).parent / "page"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -93,6 +95,7 @@ def make_app(
     answer_errors(app)
     add_questions(app, state)
     add_reports(app, state)
+    add_traces(app, state)
     add_administration(app, state)
     _add_health(app, state)
     if demo is not None:
@@ -177,6 +180,7 @@ def _describe(app: FastAPI) -> None:
             ours: list[tuple[type[BaseModel], JsonSchemaMode]] = [
                 (TripIn, "validation"),
                 (TripBatch, "validation"),
+                (TraceIn, "validation"),
                 (Problem, "serialization"),
                 (TripOutcome, "serialization"),
                 (TripOutcomes, "serialization"),

@@ -95,7 +95,7 @@ def role_for(method: str, path: str) -> Role | None:  # noqa: PLR0911 - one per 
         return "admin"
     if path.startswith("/v1/quarantine"):
         return "report" if method in {"GET", "HEAD"} else "admin"
-    if path.startswith(("/v1/trips", "/v1/demo")):
+    if path.startswith(("/v1/trips", "/v1/traces", "/v1/demo")):
         return "report"
     return "read"
 

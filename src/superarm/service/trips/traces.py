@@ -1,0 +1,169 @@
+"""Traces of GPS points with readings of the battery: matched here, then trips like any other.
+
+Points are forgotten as soon as they are matched: what is kept are edges and energies.
+"""
+
+from threading import Lock
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import BaseModel, Field, ValidationError, model_validator
+
+from superarm.matching import Importer, Log, reports_of
+from superarm.navigation import RoadNetwork
+from superarm.service.model.vehicle import Given, VehicleIn
+from superarm.service.trips.schemas import MOST_TRIP_EDGES, Time, TripIn, TripOutcome
+
+MOST_POINTS = 5_000
+"""Points of one trace; longer ones are sent in parts."""
+
+_MOST_WH = 1e8
+_Seconds = Annotated[float, Field(ge=0, le=7 * 86_400)]
+_Reading = Annotated[float, Field(ge=-_MOST_WH, le=_MOST_WH)]
+_Column = Field(min_length=2, max_length=MOST_POINTS)
+_Readings = Annotated[list[_Reading | None], _Column]
+
+
+class TraceIn(Given):
+    """Report where a vehicle was, and what its battery said, as columns of equal length."""
+
+    trace_id: Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[\x21-\x7e]+$")]
+    begins_at: Time = Field(description="RFC 3339 with offset; seconds count from here.")
+    seconds: Annotated[list[_Seconds], _Column] = Field(description="Rising.")
+    longitude: Annotated[list[Annotated[float, Field(ge=-180, le=180)]], _Column]
+    latitude: Annotated[list[Annotated[float, Field(ge=-90, le=90)]], _Column]
+    used_wh: _Readings | None = Field(
+        default=None, description="Taken from the battery since any moment; null between readings."
+    )
+    power_w: _Readings | None = Field(default=None, description="Positive while it discharges.")
+    charge_percent: _Readings | None = Field(default=None, description="With capacity_wh.")
+    capacity_wh: Annotated[float, Field(gt=0, le=1e7)] | None = None
+    speed_ms: Annotated[list[Annotated[float, Field(ge=0, le=120)] | None], _Column] | None = None
+    accuracy_m: Annotated[float, Field(ge=1, le=100)] = Field(
+        default=10.0, description="Standard deviation of GPS errors in each direction."
+    )
+    vehicle: VehicleIn = "car"
+
+    @model_validator(mode="after")
+    def _fits(self) -> "TraceIn":
+        size = len(self.seconds)
+        named = ("longitude", "latitude", "used_wh", "power_w", "charge_percent", "speed_ms")
+        for name in named:
+            column = getattr(self, name)
+            if column is not None and len(column) != size:
+                msg = f"{name} has {len(column)} entries for {size} points"
+                raise ValueError(msg)
+        if (np.diff(self.seconds) <= 0).any():
+            msg = "seconds must rise from point to point"
+            raise ValueError(msg)
+        given = [self.used_wh, self.power_w, self.charge_percent]
+        if sum(column is not None for column in given) != 1:
+            msg = "give exactly one of used_wh, power_w and charge_percent"
+            raise ValueError(msg)
+        if (self.charge_percent is None) != (self.capacity_wh is None):
+            msg = "charge_percent and capacity_wh go together"
+            raise ValueError(msg)
+        return self
+
+    def log(self) -> Log:
+        """Return the points and what was used so far."""
+        seconds = np.array(self.seconds)
+        return Log(
+            self.trace_id,
+            self.begins_at.timestamp() + seconds,
+            np.column_stack([self.longitude, self.latitude]),
+            self._used(seconds),
+            _numbers(self.speed_ms, seconds.size),
+            np.full(seconds.size, np.nan),
+        )
+
+    def _used(self, seconds: Any) -> Any:  # noqa: ANN401 - arrays
+        if self.used_wh is not None:
+            return _numbers(self.used_wh, seconds.size)
+        if self.charge_percent is not None:
+            charge = _numbers(self.charge_percent, seconds.size)
+            return -charge / 100 * (self.capacity_wh or 0.0)
+        power = _numbers(self.power_w, seconds.size)
+        known = np.flatnonzero(np.isfinite(power))
+        used = np.full(seconds.size, np.nan)
+        if known.size:
+            steps = np.diff(seconds[known]) * (power[known][1:] + power[known][:-1]) / 2 / 3600
+            used[known] = np.append(0.0, np.cumsum(steps))
+        return used
+
+
+class TraceOutcome(BaseModel):
+    """What became of a trace."""
+
+    trace_id: str
+    points: int
+    matched: int = Field(description="How many points are on roads of trips.")
+    problems: list[str] = Field(description="Where and why the trace was cut or not matched.")
+    trips: list[TripOutcome]
+
+
+class TraceReader:
+    """Matches traces to roads, one at a time."""
+
+    def __init__(self, network: RoadNetwork) -> None:
+        """Remember the roads."""
+        self._network = network
+        self._importers: dict[float, Importer] = {}
+        self._lock = Lock()
+
+    def read(self, trace: TraceIn) -> tuple[TraceOutcome, list[TripIn]]:
+        """Return trips to be kept like any other, and what is known already of the outcome."""
+        with self._lock:
+            importer = self._importer(trace.accuracy_m)
+            before = importer.report.matched, len(importer.report.rejected)
+            trips = importer.trips(trace.log())
+            matched = importer.report.matched - before[0]
+            problems = importer.report.rejected[before[1] :]
+            importer.report.rejected.clear()
+        outcome = TraceOutcome(
+            trace_id=trace.trace_id,
+            points=len(trace.seconds),
+            matched=matched,
+            problems=problems,
+            trips=[],
+        )
+        good: list[TripIn] = []
+        for number, trip in enumerate(trips):
+            name = f"{trace.trace_id}.{number}"
+            reason = _unusable(trip)
+            if reason is not None:
+                outcome.trips.append(TripOutcome(trip_id=name, status="rejected", detail=reason))
+                continue
+            (body,) = reports_of([trip], self._network)
+            try:
+                good.append(
+                    TripIn.model_validate({**body, "trip_id": name, "vehicle": trace.vehicle})
+                )
+            except ValidationError as error:
+                detail = str(error.errors()[0]["msg"])
+                outcome.trips.append(TripOutcome(trip_id=name, status="rejected", detail=detail))
+        return outcome, good
+
+    def _importer(self, accuracy_m: float) -> Importer:
+        """Return the importer of an accuracy; few are remembered, the ways they know are large."""
+        rounded = float(max(round(accuracy_m / 5) * 5, 1))
+        if rounded not in self._importers:
+            self._importers.clear()
+            self._importers[rounded] = Importer(self._network, rounded)
+        return self._importers[rounded]
+
+
+def _unusable(trip: Any) -> str | None:  # noqa: ANN401 - a matched trip
+    if not trip.energy_wh.size:
+        return "no two readings of the battery lie on it"
+    if trip.edges.size > MOST_TRIP_EDGES:
+        return (
+            f"it has {trip.edges.size:,} edges, at most {MOST_TRIP_EDGES:,} are taken; send parts"
+        )
+    return None
+
+
+def _numbers(column: list[float | None] | None, size: int) -> Any:  # noqa: ANN401 - an array
+    if column is None:
+        return np.full(size, np.nan)
+    return np.array([np.nan if value is None else value for value in column], dtype=np.float64)

@@ -1,0 +1,125 @@
+"""Raw GPS over HTTP: matched, stored and learned like any other trip."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from services import Server, add_key, running, small_city
+from superarm.client import Client
+from superarm.matching import random_routes
+from superarm.matching.trial import driven
+from superarm.navigation import Geography, Vehicle, deterministic_energy
+
+CITY = small_city(1000)
+WHEN = "2026-03-01T08:15:00+01:00"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("traces")
+
+
+@pytest.fixture(scope="module")
+def served(folder: Path) -> Iterator[tuple[Server, str]]:
+    CITY.save(folder / "city.npz")
+    database = str(folder / "trips.db")
+    key = add_key(database, "admin")
+    options = ["--network", "city.npz", "--database", database, "--rate", "100000"]
+    with running(folder, *options, key=key) as server:
+        yield server, key
+
+
+def a_trace(seed: int, noise_m: float = 5.0, **more: Any) -> tuple[list[str], dict[str, Any]]:
+    """The edges of a drive, and what its logger sends: a counter that reads physics."""
+    rng = np.random.default_rng(seed)
+    route = random_routes(CITY, 1, rng)[0]
+    drive = driven(CITY, route, 2.0)
+    seen = drive.seen(noise_m, 0.0, rng)
+    globe = Geography(CITY).to_globe(seen.xy_m)
+    energy = deterministic_energy(CITY, Vehicle(), "physical")[route]
+    along = np.append(0.0, np.cumsum(np.hypot(*np.diff(drive.points[:, 1:], axis=0).T)))
+    marks = np.cumsum(CITY.length_m[route]) - drive.first_m
+    used = np.interp(along, np.append(0.0, marks), np.append(0.0, np.cumsum(energy)))
+    body = {
+        "trace_id": f"trace-{seed}",
+        "begins_at": WHEN,
+        "seconds": (drive.points[:, 0] - drive.points[0, 0]).round(2).tolist(),
+        "longitude": globe[:, 0].tolist(),
+        "latitude": globe[:, 1].tolist(),
+        "used_wh": used.tolist(),
+        "accuracy_m": 5.0,
+    }
+    return CITY.edge_ids[route].tolist(), body | more
+
+
+def test_raw_gps_is_matched_stored_and_learned(served: tuple[Server, str]) -> None:
+    server, key = served
+    client = Client(server.url, key)
+    for seed in range(6):
+        edges, body = a_trace(seed)
+        answer = client.trace(**body)
+        assert answer["matched"] > 0.9 * answer["points"], answer
+        (trip,) = answer["trips"]
+        assert trip["status"] == "accepted", trip
+        stored = client.trip(trip["trip_id"])["trip"]
+        assert stored["edges"] == edges
+    again = server.ask("POST", "/v1/traces", a_trace(0)[1])
+    assert again.status == 200
+    assert again.json["trips"][0]["status"] == "duplicate"
+    server.learned(6)
+
+
+def test_points_are_not_kept(served: tuple[Server, str], folder: Path) -> None:
+    server, _ = served
+    _, body = a_trace(20)
+    longitude = str(body["longitude"][7])[:9]
+    assert server.ask("POST", "/v1/traces", body).status == 201
+    for file in folder.rglob("*"):
+        assert not file.is_file() or longitude.encode() not in file.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"seconds": [0, 1]}, "entries for 2 points"),
+        ({"used_wh": None}, "exactly one of used_wh, power_w and charge_percent"),
+        ({"used_wh": None, "charge_percent": [1.0] * 5}, "entries for"),
+        ({"capacity_wh": 100}, "go together"),
+        ({"accuracy_m": 0}, "accuracy_m"),
+        ({"longitude": "x"}, "longitude"),
+        ({"begins_at": "yesterday"}, "RFC 3339"),
+        ({"weather": "fine"}, "weather"),
+    ],
+)
+def test_bad_traces_are_told(served: tuple[Server, str], change: dict[str, Any], told: str) -> None:
+    server, _ = served
+    answer = server.ask("POST", "/v1/traces", a_trace(1)[1] | {"trace_id": "bad"} | change)
+    assert answer.status == 422
+    assert told in answer.body.decode()
+
+
+def test_traces_that_are_nowhere_say_so(served: tuple[Server, str]) -> None:
+    server, _ = served
+    _, body = a_trace(2)
+    body |= {"trace_id": "far", "longitude": [50.0] * len(body["seconds"])}
+    answer = server.ask("POST", "/v1/traces", body)
+    assert answer.status == 200
+    assert answer.json["trips"] == []
+    assert "no point is within" in answer.json["problems"][0]
+    _, silent = a_trace(3)
+    silent |= {"trace_id": "silent", "used_wh": [None] * len(silent["seconds"])}
+    answer = server.ask("POST", "/v1/traces", silent)
+    assert answer.json["trips"][0]["detail"] == "no two readings of the battery lie on it"
+
+
+def test_many_points_are_refused_before_they_are_matched(served: tuple[Server, str]) -> None:
+    server, _ = served
+    count = 6000
+    body = a_trace(4)[1] | {
+        "seconds": list(range(count)), "longitude": [0.0] * count, "latitude": [0.0] * count,
+        "used_wh": [0.0] * count,
+    }  # fmt: skip
+    assert server.ask("POST", "/v1/traces", body).status == 422
