@@ -19,6 +19,7 @@ from superarm.navigation.permits import Permit, Permits
 from superarm.navigation.problem import NavigationProblem
 from superarm.navigation.roads import RoadModel, Spread
 from superarm.navigation.routes import crossing_routes
+from superarm.navigation.town import Town, TownRoute
 from superarm.navigation.traffic import Closures, Congestion
 from superarm.navigation.vehicle import Vehicle
 
@@ -36,6 +37,8 @@ __all__ = [
     "RoadModel",
     "RoadNetwork",
     "Spread",
+    "Town",
+    "TownRoute",
     "Vehicle",
     "crossing_routes",
     "deterministic_energy",
