@@ -192,5 +192,6 @@ def _figure(study: DriveStudy, found: Mapping[str, Scores], path: Path) -> None:
         axis.set_xlabel("trip")
         tidy(axis)
     axes[0].set_ylabel(study.unit)
-    axes[0].legend(frameon=False)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=2, frameon=False)
     write_atomically(path, lambda file: figure.savefig(file, format="png", dpi=150))
