@@ -9,11 +9,14 @@ from rich.console import Console
 from rich.table import Table
 
 from superarm.errors import DataError
+from superarm.matching.moving import EdgeMap
 from superarm.navigation import RoadNetwork, fetch, generate_city, open_network, read_sumo
 from superarm.navigation.maps import draw_maps, height_panel
 from superarm.navigation.statistics import describe
 
-app = typer.Typer(help="Road networks: generate, import, show, list, fetch.", no_args_is_help=True)
+app = typer.Typer(
+    help="Road networks: generate, import, show, update, list, fetch.", no_args_is_help=True
+)
 
 _Output = Annotated[Path, typer.Option(help="The network file to write (.npz).")]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
@@ -72,6 +75,40 @@ def show(
     draw_maps(network, [height_panel(network, {})], target, columns=1)
     if not as_json:
         typer.echo(f"Picture: {target}")
+
+
+@app.command()
+def update(
+    old: Annotated[Path, typer.Argument(help="The network that trips were learned on.")],
+    new: Annotated[Path, typer.Argument(help="The network to go on with.")],
+    database: Annotated[
+        Path | None, typer.Option(help="A service's SQLite database of the old network.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Where to write the database of the new network.")
+    ] = None,
+) -> None:
+    """Say which edges are still there, and move what was learned to the new map."""
+    if (database is None) != (output is None):
+        raise typer.BadParameter("--database and --output go together")  # noqa: EM101, TRY003
+    before, now = (open_network(path).largest_component() for path in (old, new))  # as served
+    edges = EdgeMap.between(before, now)
+    for line in edges.lines():
+        typer.echo(line)
+    if database is None or output is None:
+        return
+    from superarm.service.database import Database  # noqa: PLC0415 - an optional part
+    from superarm.service.trips.moving import copy_sqlite, move_trips  # noqa: PLC0415
+
+    copy_sqlite(database, output)
+    try:
+        moved = move_trips(Database(str(output)), edges)
+    except BaseException:
+        output.unlink()  # half moved is worse than nothing
+        raise
+    for line in moved.lines():
+        typer.echo(line)
+    typer.echo(f"Database: {output}")
 
 
 @app.command(name="list")
