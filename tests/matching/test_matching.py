@@ -165,6 +165,22 @@ def test_bad_traces_are_refused(clock: list[float], places: list[list[float]], t
         Matcher(city(), accuracy_m=0.0)
 
 
+def test_what_one_trace_asks_for_is_bounded() -> None:
+    """Points all over the city, far apart in time, want ways from everywhere to everywhere."""
+    rng = np.random.default_rng(0)
+    size = city().n_edges
+    somewhere = [city().shape_of(int(edge))[0] for edge in rng.integers(size, size=60)]
+    trace = Trace(np.linspace(0.0, 36_000.0, 60), np.array(somewhere))
+    small = Matcher(city(), accuracy_m=10.0, most_entries=3 * size)
+    match = small.match(trace)
+    trees = small._trees  # noqa: SLF001 - what it remembers
+    assert trees is None or trees.edge.size <= 3 * size
+    assert match.problems
+    drive = driven(city(), one_route(3), 5.0)
+    plain = Matcher(city(), accuracy_m=10.0).match(Trace(drive.points[:, 0], drive.points[:, 1:]))
+    assert plain.edges.size
+
+
 def test_what_was_matched_before_changes_nothing() -> None:
     """Remembered ways make matching faster, not different."""
     rng = np.random.default_rng(0)

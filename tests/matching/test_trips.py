@@ -19,6 +19,8 @@ from superarm.matching import (
     Columns,
     Importer,
     Log,
+    Matcher,
+    Trace,
     random_routes,
     read_logs,
     read_trips,
@@ -34,6 +36,7 @@ from superarm.navigation import (
     generate_city,
     read_osm,
 )
+from superarm.navigation.corridor import corridor
 
 BEGIN = datetime(2026, 3, 1, 8, 0, tzinfo=UTC)
 PER_M = 0.15  # Wh
@@ -103,12 +106,14 @@ def test_energy_is_read_in_every_form(
     importer = Importer(city(), accuracy_m=3.0)
     (trip,) = importer.trips(log)
     route, clock, _, along = drive()
-    assert trip.edges.tolist() == route.tolist()
+    # the first and the last edge were driven by half, and say nothing about whole ones
+    assert trip.edges.tolist() == route[1:-1].tolist()
     assert trip.is_by_edge
-    assert energy_of(trip) == pytest.approx(PER_M * along[-1], rel=0.01)
-    inner = city().length_m[trip.edges[1:-1]]
-    assert_allclose(trip.energy_wh[1:-1], PER_M * inner, atol=PER_M * 30)
-    assert trip.total_s == pytest.approx(clock[-1], abs=1)
+    inner = city().length_m[trip.edges]
+    assert energy_of(trip) == pytest.approx(PER_M * inner.sum(), rel=0.02)
+    assert_allclose(trip.energy_wh, PER_M * inner, atol=PER_M * 30)
+    assert trip.total_s < clock[-1]
+    assert along[-1] > inner.sum()
     assert trip.driven_s == BEGIN.timestamp()
     assert importer.report.matched == importer.report.points == len(log)
 
@@ -141,6 +146,99 @@ def test_sparse_readings_become_spans_that_add_up(tmp_path: Path) -> None:
         for a, b in zip(trip.first, trip.last, strict=True)
     )
     assert energy_of(trip) == pytest.approx(PER_M * covered, rel=0.1)
+
+
+def straight(used: Any) -> tuple[RoadNetwork, Log]:
+    """A straight road in edges of 500 m, driven from 250 to 2,240 m at 10 m/s."""
+    require_module("pyproj", "osm")
+    road = corridor("c", np.linspace(6.1, 6.1413, 60), np.full(60, 49.6), every_m=500.0)
+    x = np.arange(250.0, 2250.0, 10.0)
+    y = np.interp(x, road.shape_xy_m[:, 0], road.shape_xy_m[:, 1])
+    clock = np.linspace(0.0, x.size - 1.0, x.size) + BEGIN.timestamp()
+    nothing = np.full(x.size, np.nan)
+    globe = Geography(road).to_globe(np.column_stack([x, y]))
+    return road, Log("v", clock, globe, used(x), nothing, nothing)
+
+
+def test_half_an_edge_is_no_measurement_of_a_whole_one() -> None:
+    road, log = straight(lambda x: 0.2 * (x - 250))
+    (trip,) = Importer(road, 5.0).trips(log)
+    assert trip.edges.tolist() == [1, 2, 3]
+    assert_allclose(trip.energy_wh, 0.2 * road.length_m[1:4], rtol=0.02)
+
+
+def test_a_vehicle_that_stands_makes_no_trip() -> None:
+    road, log = straight(lambda x: 0.2 * x)
+    parked = Log(
+        "p", log.time_s, np.tile(log.globe[0], (len(log), 1)), log.used_wh, log.speed_ms, log.warm_c
+    )
+    importer = Importer(road, 5.0)
+    assert importer.trips(parked) == []
+    assert importer.report.rejected
+
+
+def test_a_hole_in_dense_readings_is_one_span() -> None:
+    def used(x: np.ndarray) -> np.ndarray:
+        energy: np.ndarray = np.clip(x - 1000, 0, 500) + 0.001 * x
+        energy[40:160] = np.nan
+        return energy
+
+    road, log = straight(used)
+    (trip,) = Importer(road, 5.0).trips(log)
+    for first, last, energy in zip(trip.first, trip.last, trip.energy_wh, strict=True):
+        begin = road.length_m[: trip.edges[first]].sum()
+        end = road.length_m[: trip.edges[last] + 1].sum()
+        truth = np.clip(end - 1000, 0, 500) - np.clip(begin - 1000, 0, 500)
+        assert energy == pytest.approx(truth, abs=25)
+
+
+def test_one_fix_a_world_away_is_counted_and_left_out() -> None:
+    road, log = straight(lambda x: 0.2 * x)
+    globe = log.globe.copy()
+    globe[50] = (93.0, 0.0)
+    strange = Log("s", log.time_s, globe, log.used_wh, log.speed_ms, log.warm_c)
+    importer = Importer(road, 5.0)
+    (trip,) = importer.trips(strange)
+    assert trip.edges.tolist() == [1, 2, 3]
+    globe[0] = globe[-1]  # the first fix is far off, the next ones are right
+    (trip,) = Importer(road, 5.0).trips(
+        Log("s", log.time_s, globe, log.used_wh, log.speed_ms, log.warm_c)
+    )
+    assert trip.edges.tolist() == [1, 2, 3]
+
+
+def test_tables_of_excel_and_wrong_units_of_time(tmp_path: Path) -> None:
+    path = log_file(tmp_path)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert len(read_logs(path)[0]) > 10
+    (tmp_path / "ms.csv").write_text("time,lon,lat\n1770000000000,1,2\n")
+    with pytest.raises(DataError, match="is it another unit"):
+        read_logs(tmp_path / "ms.csv", Columns(units={"time": "s"}))
+
+
+def gpx(folder: Path, times: list[str | None], step: float = 0.0007) -> Path:
+    points = "".join(
+        f"<trkpt lat='49.6' lon='{6.1 + i * step}'>{f'<time>{t}</time>' if t else ''}</trkpt>"
+        for i, t in enumerate(times)
+    )
+    path = folder / "track.gpx"
+    path.write_text(f"<gpx><trk><trkseg>{points}</trkseg></trk></gpx>")
+    return path
+
+
+def test_tracks_with_some_times_or_none(tmp_path: Path) -> None:
+    require_module("pyproj", "osm")
+    stamps: list[str | None] = [(BEGIN + timedelta(seconds=5 * i)).isoformat() for i in range(40)]
+    (log,) = read_logs(gpx(tmp_path, [*stamps[:7], None, *stamps[8:]]))
+    assert log.has_times
+    assert log.dropped == {"without time": 1}
+    (log,) = read_logs(gpx(tmp_path, [stamps[0], *stamps]))
+    assert (np.diff(log.time_s) > 0).all()
+    road = corridor("c", np.linspace(6.1, 6.2113, 160), np.full(160, 49.6), every_m=500.0)
+    (log,) = read_logs(gpx(tmp_path, [None] * 40, step=0.0028))  # 200 m apart
+    importer = Importer(road, 5.0)
+    assert len(importer.trips(log)) == 1
+    assert not log.has_times
 
 
 def test_long_stops_and_gaps_part_trips() -> None:
@@ -282,7 +380,10 @@ def test_the_andorra_track_matches_without_a_gap() -> None:
     folder = require_real() / "andorra"
     network = read_osm(folder / "andorra.osm.pbf", folder / "N42E001.hgt.zip").largest_component()
     (log,) = read_logs(folder / "track.gpx")
+    match = Matcher(network, 15.0).match(Trace(log.time_s, Geography(network).plane_of(log.globe)))
+    assert len(match.parts) == 1
+    assert match.share == 1.0
+    assert match.problems == ()
     importer = Importer(network, accuracy_m=15.0)
-    trips = importer.trips(log)
-    assert len(trips) == 1
-    assert importer.report.matched > 0.97 * importer.report.points
+    assert importer.trips(log) == []  # it is on two long edges, and drives neither to the end
+    assert "no edge was driven from end to end" in importer.report.lines()[1]

@@ -4,6 +4,7 @@ import gzip
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
@@ -139,6 +140,8 @@ def test_directions(tmp_path: Path, tags: dict[str, str], expected: set[str]) ->
         ({"access": "private"}, ENDS_ONLY, ENDS_ONLY),
         ({"motor_vehicle": "destination"}, ENDS_ONLY, ENDS_ONLY),
         ({"motor_vehicle": "no", "hgv": "yes"}, CLOSED, OPEN),
+        ({"access": "no", "hgv": "destination"}, CLOSED, ENDS_ONLY),
+        ({"hgv": "unknown"}, OPEN, OPEN),
         ({"maxweight": "7.5"}, OPEN, CLOSED),
         ({"maxweight": "20 t"}, OPEN, OPEN),
         ({"maxweight": "3000 kg"}, OPEN, CLOSED),
@@ -196,6 +199,9 @@ def test_nobody_passes_a_bollard(tmp_path: Path) -> None:
     found = turns_of(network)
     assert ("100:1>2", "100:2>3") not in found
     assert ("100:1>2", "100:2>1") in found
+    private = {"barrier": "gate", "access": "private"}
+    shut = osm(tmp_path, [([1, 2, 3], {})], nodes={2: private})
+    assert ("100:1>2", "100:2>3") not in turns_of(shut)
     open_ = osm(tmp_path, [([1, 2, 3], {})], nodes={2: {"barrier": "gate"}})
     assert ("100:1>3" in edges_of(open_)) or ("100:1>2", "100:2>3") in turns_of(open_)
 
@@ -210,6 +216,59 @@ def test_areas_for_those_only_who_end_there(tmp_path: Path) -> None:
     assert at["100:1>2"] == at["103:4>5"] == -1
     assert at["101:2>3"] == at["102:3>4"] >= 0
     assert at["104:5>6"] not in {-1, at["101:2>3"]}
+
+
+def test_a_loop_keeps_all_of_its_length(tmp_path: Path) -> None:
+    network = osm(tmp_path, [([1, 2], {}), ([2, 3, 13, 12, 2], {})])
+    loop = [name.startswith("101:") for name in network.edge_ids.tolist()]
+    sides = np.hypot(82.0, 0) * 2 + 111.2 * 2  # 0.001 degrees at 42.5 north, two of each
+    assert network.length_m[loop].sum() == pytest.approx(2 * sides, rel=0.02)
+
+
+def test_across_a_hole_there_is_no_road(tmp_path: Path) -> None:
+    osm(tmp_path, [([1, 2, 3, 4, 5, 6], {})])
+    text = (tmp_path / "made.osm").read_text()
+    for node in ("3", "4"):
+        text = text.replace(f"<node id='{node}' ", f"<node id='9{node}' ")
+    (tmp_path / "cut.osm").write_text(text)
+    assert edges_of(read_osm(tmp_path / "cut.osm")) == {"100:1>2", "100:2>1", "100:5>6", "100:6>5"}
+
+
+def test_places_on_top_of_each_other_do_not_sever_a_road(tmp_path: Path) -> None:
+    osm(tmp_path, [([1, 2, 3, 4], {}), ([12, 2], {}), ([13, 3], {})])
+    text = (tmp_path / "made.osm").read_text()
+    text = text.replace(
+        "<node id='3' lat='42.5' lon='1.503'>", "<node id='3' lat='42.5' lon='1.502'>"
+    )
+    (tmp_path / "same.osm").write_text(text)
+    network = read_osm(tmp_path / "same.osm")
+    assert ("100:1>2", "100:2>3") in turns_of(network)
+    assert ("100:2>3", "100:3>4") in turns_of(network)
+    (tmp_path / "dot.osm").write_text(
+        "<osm version='0.6'><node id='1' lat='1' lon='1'/><node id='2' lat='1' lon='1.1'/>"
+        "<way id='1'><nd ref='1'/><nd ref='2'/><nd ref='1'/>"
+        "<tag k='highway' v='service'/></way></osm>"
+    )
+    with pytest.raises(DataError, match=r"dot.osm"):
+        read_osm(tmp_path / "dot.osm")
+
+
+def test_restrictions_that_do_not_fit_close_nothing(tmp_path: Path) -> None:
+    cross: list[tuple[list[int], dict[str, str]]] = [([1, 2], {}), ([2, 3], {}), ([2, 12], {})]
+    straight, right = ("100:1>2", "101:2>3"), ("100:1>2", "102:2>12")
+
+    def turns(tags: dict[str, str], target: int, vehicle: Vehicle | None = None) -> set[Any]:
+        members = [("from", "w", 100), ("via", "n", 2), ("to", "w", target)]
+        network = osm(tmp_path, cross, [({"type": "restriction"} | tags, members)])
+        return turns_of(network, vehicle)
+
+    assert {straight, right} <= turns({"restriction": "only_straight_on"}, 999)
+    assert right in turns({"restriction": "no_right_turn_on_red"}, 102)
+    assert straight in turns({"restriction": "no_u_turn"}, 101)
+    both = {"restriction": "no_right_turn", "restriction:hgv": "only_right_turn"}
+    assert right not in turns(both, 102)
+    assert {right} <= turns(both, 102, TRUCK)
+    assert straight not in turns(both, 102, TRUCK)
 
 
 def test_loops_and_cut_ways(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ class Rules(NamedTuple):
         fastest: m/s that nobody exceeds.
         detour: ways are looked for up to so many times the straight distance, and `slack` more.
         slack: in m.
+        farthest: no way between two points is longer, in m.
         patience: after how many points that lead nowhere the trace is cut.
     """
 
@@ -38,6 +39,7 @@ class Rules(NamedTuple):
     fastest: float
     detour: float
     slack: float
+    farthest: float
     patience: int
 
 
@@ -83,7 +85,7 @@ def viterbi(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one recursion
             straight = np.hypot(x[point] - x[before], y[point] - y[before])
             seconds = clock[point] - clock[before]
             bound = rules.fastest * seconds + 4 * rules.accuracy
-            reach = min(rules.detour * straight + rules.slack, bound)
+            reach = min(rules.detour * straight + rules.slack, bound, rules.farthest)
             beta = rules.beta + rules.beta_share * straight
             for b in range(count):
                 scores[new, b] = -np.inf
@@ -178,7 +180,7 @@ def _ways(  # noqa: C901, PLR0913, PLR0917 - what was matched
         if stays > -np.inf:
             rest = max(roads.length[source] - where[k - 1], 0.0)
             bound = rules.fastest * (clock[points[k]] - clock[points[k - 1]]) + 4 * rules.accuracy
-            reach = min(rules.detour * straight + rules.slack, bound)
+            reach = min(rules.detour * straight + rules.slack, bound, rules.farthest)
             if found < 0:
                 continue
             driven = rest + trees.distance[start + found] + where[k]

@@ -20,6 +20,7 @@ import numpy as np
 
 from superarm.arrays import Matrix, Vector
 from superarm.errors import DataError
+from superarm.navigation.access import Marks
 from superarm.saving.parquet import read_lists
 
 USUAL: Mapping[str, tuple[str, ...]] = {
@@ -49,6 +50,8 @@ _SAID = {
     "time": {"s": 1.0, "ms": 1e-3},
 }
 JOULE_PER_WH = 3600.0
+_LATEST_S = 7.3e9  # the year 2201
+_GPX_MS = 10.0  # how fast tracks without times are taken to be driven
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,13 @@ class Log:
 
     def take(self, rows: slice) -> "Log":
         """Return a part of it."""
+        return self._rows(rows)
+
+    def where(self, fine: Marks) -> "Log":
+        """Return the points that are marked."""
+        return self._rows(fine)
+
+    def _rows(self, rows: Any) -> "Log":  # noqa: ANN401 - a slice or marks
         return Log(
             self.name,
             self.time_s[rows],
@@ -150,12 +160,10 @@ def read_logs(path: Path, columns: Columns | None = None) -> list[Log]:
 
 
 def _csv(path: Path) -> dict[str, Sequence[Any]]:
+    # Excel begins files with a mark that is no part of the first name
+    how: dict[str, Any] = {"newline": "", "encoding": "utf-8-sig"}
     try:
-        with (
-            gzip.open(path, "rt", newline="")
-            if path.suffix == ".gz"
-            else path.open(newline="") as f
-        ):
+        with gzip.open(path, "rt", **how) if path.suffix == ".gz" else path.open(**how) as f:
             rows = csv.reader(f)
             head = [cell.strip() for cell in next(rows, [])]
             body = [row for row in rows if row]
@@ -298,7 +306,11 @@ def _seconds(path: Path, value: object, how: Columns, zone: tzinfo | None) -> fl
         if "time" not in how.units:
             msg = f"{path}: times are numbers; say their unit, --unit time=s or --unit time=ms"
             raise DataError(msg)
-        return number * _SAID["time"][how.units["time"]]
+        seconds = number * _SAID["time"][how.units["time"]]
+        if not 0 <= seconds < _LATEST_S:
+            msg = f"{path}: {value} {how.units['time']} is no time since 1970; is it another unit?"
+            raise DataError(msg)
+        return seconds
     try:
         moment = (
             value if isinstance(value, datetime) else datetime.fromisoformat(str(value).strip())
@@ -363,17 +375,30 @@ def _gpx(path: Path, how: Columns) -> Log:
         msg = f"{path} has no track points"
         raise DataError(msg)
     globe, clock = np.array(places), np.array(times)
-    fine = np.isfinite(globe).all(axis=1)
-    has_times = bool(np.isfinite(clock[fine]).all())
-    time = clock[fine] if has_times else np.arange(int(fine.sum()), dtype=np.float64)
+    dropped: dict[str, int] = {}
+    inside = (np.abs(globe[:, 0]) <= 180) & (np.abs(globe[:, 1]) <= 90)  # noqa: PLR2004 - degrees
+    dropped["outside the globe"] = int((~inside).sum())
+    timed = np.isfinite(clock)
+    has_times = bool(timed.mean() > 0.5)  # noqa: PLR2004 - most of them
+    fine = inside & timed if has_times else inside
+    dropped["without time"] = int((inside & ~fine).sum())
+    rows = np.flatnonzero(fine)
+    time = clock[rows] if has_times else _paced(globe[rows])
     order = np.argsort(time, kind="stable")
+    order = order[np.diff(time[order], prepend=-np.inf) > 0]
+    dropped["at a time that was there before"] = rows.size - order.size
     nothing = np.full(order.size, np.nan)
     label = path.name.split(".")[0]
-    rows = np.flatnonzero(fine)[order]
-    dropped = {"without place": int((~fine).sum())} if not fine.all() else {}
-    return Log(
-        label, time[order], globe[rows], nothing, nothing.copy(), nothing.copy(), has_times, dropped
-    )
+    told = {why: count for why, count in dropped.items() if count}
+    where = globe[rows][order]
+    return Log(label, time[order], where, nothing, nothing.copy(), nothing.copy(), has_times, told)
+
+
+def _paced(globe: Matrix) -> Vector:
+    """Return times of points that have none: as if driven at one speed."""
+    scale = 111_320.0 * np.array([np.cos(np.radians(np.median(globe[:, 1]))), 1.0])
+    steps = np.hypot(*(np.diff(globe, axis=0) * scale).T)
+    return np.append(0.0, np.cumsum(np.maximum(steps, 0.1) / _GPX_MS))
 
 
 def zone_of_utc(time_s: float) -> datetime:

@@ -16,6 +16,7 @@ from superarm.navigation import RoadNetwork
 _FEWEST_ENTRIES = 1_000_000
 _U_TURN_SIGMAS = 7.0
 _APART_SIGMAS = 2.5
+_FARTHEST_M = 10_000.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,12 +112,15 @@ class Matcher:
         fastest_ms: speed that nobody exceeds; by default twice the highest limit, and 40 m/s at
             least.
         u_turns: whether vehicles turn round at the ends of edges where no turn says so.
+        most_entries: how many ways are remembered, of 24 bytes each; a trace that needs more is
+            cut.
     """
 
     network: RoadNetwork
     accuracy_m: float = 10.0
     fastest_ms: float | None = None
     u_turns: bool = False
+    most_entries: int = MOST_ENTRIES
     _trees: Trees | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -142,6 +146,7 @@ class Matcher:
             fastest=self.fastest_ms or usual,
             detour=3.0,
             slack=200.0 + 8 * sigma,
+            farthest=_FARTHEST_M,
             patience=5,
         )
 
@@ -156,7 +161,7 @@ class Matcher:
             return Match(trace, (), ("the trace has no points",))
         x, y = (np.ascontiguousarray(trace.xy_m[:, axis]) for axis in (0, 1))
         groups = grouped(trace.time_s, x, y, _APART_SIGMAS * self.accuracy_m, self._rules.fastest)
-        if self._trees is not None and self._trees.used[0] > MOST_ENTRIES:
+        if self._trees is not None and self._trees.used[0] > self.most_entries // 2:
             self._trees = None
         parts, problems, last = [], [], -1
         for found in self._stretches(groups):
@@ -174,17 +179,25 @@ class Matcher:
 
     def _stretches(self, groups: Groups) -> Iterator[tuple[Rows, Rows, Vector, Rows, Rows]]:
         """Yield matched groups, edges and offsets, edges between them and where these begin."""
-        begin, roads = 0, self._roads
-        if self._trees is None:
-            entries = max(_FEWEST_ENTRIES, 2 * self.network.n_edges)
-            self._trees = no_trees(self.network.n_edges, roads.turn_to.size, entries)
+        begin, end, roads = 0, groups.clock.size, self._roads
         while begin < groups.clock.size:
+            if self._trees is None:
+                least = 2 * self.network.n_edges
+                entries = max(min(_FEWEST_ENTRIES, self.most_entries), least)
+                self._trees = no_trees(self.network.n_edges, roads.turn_to.size, entries)
+            places = groups.clock[:end], groups.x[:end], groups.y[:end]
             stop, room, matched, edges, offsets, ways, starts = viterbi(
-                roads, self._trees, self._rules, groups.clock, groups.x, groups.y, begin
+                roads, self._trees, self._rules, *places, begin
             )
-            if not room:
+            if not room and 2 * self._trees.edge.size <= self.most_entries:
                 self._trees = larger(self._trees)
                 continue
+            if not room:  # what one trace may ask for is bounded: go on after this place
+                self._trees, end = None, max(stop, begin + 1)
+                if end == begin + 1:
+                    begin, end = end, groups.clock.size
+                continue
+            end = groups.clock.size
             if matched.size:
                 yield matched, edges, offsets, ways, starts
             begin = max(stop, begin + 1)

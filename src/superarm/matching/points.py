@@ -39,9 +39,16 @@ def grouped(clock: Vector, x: Vector, y: Vector, apart_m: float, fastest: float)
     of_point = np.full(n, -1, np.intp)
     sums = np.zeros((n, 3))
     sizes = np.zeros(n, np.intp)
-    group, strange = 0, 0
-    last_x, last_y, last_t = x[0], y[0], clock[0]
-    for point in range(n):
+    group, strange, first = 0, 0, 0
+    while first + 2 < n and first < _PATIENCE:  # a first point that the next two contradict
+        gap = np.hypot(x[first + 1] - x[first], y[first + 1] - y[first])
+        on = np.hypot(x[first + 2] - x[first + 1], y[first + 2] - y[first + 1])
+        far = gap > fastest * (clock[first + 1] - clock[first]) + 4 * apart_m
+        if not far or on > fastest * (clock[first + 2] - clock[first + 1]) + 4 * apart_m:
+            break
+        first += 1
+    last_x, last_y, last_t = x[first], y[first], clock[first]
+    for point in range(first, n):
         gap = np.hypot(x[point] - last_x, y[point] - last_y)
         if gap > fastest * (clock[point] - last_t) + 4 * apart_m and strange < _PATIENCE:
             strange += 1

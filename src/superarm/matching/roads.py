@@ -10,6 +10,7 @@ from superarm.navigation import RoadNetwork
 
 _CELL_M = 100.0
 _MOST_CELLS = 4_000_000
+_AGAINST = -0.7  # the cosine of an angle that is turning round, not a loop
 
 
 class Roads(NamedTuple):
@@ -85,7 +86,10 @@ def roads_of(network: RoadNetwork, turns: Pairs, u_turn_m: float) -> Roads:
     order = np.lexsort((turns[:, 1], turns[:, 0]))
     source, target = turns[order, 0], turns[order, 1]
     gap = points[starts[target]] - points[starts[source + 1] - 1]
-    back = network.from_junction[source] == network.to_junction[target]
+    last = points[starts[source + 1] - 1] - points[starts[source + 1] - 2]
+    onward = points[starts[target] + 1] - points[starts[target]]
+    against = (last * onward).sum(axis=1) < _AGAINST * np.hypot(*last.T) * np.hypot(*onward.T)
+    back = (network.from_junction[source] == network.to_junction[target]) & against
     return Roads(
         x=np.ascontiguousarray(start[:, 0]),
         y=np.ascontiguousarray(start[:, 1]),

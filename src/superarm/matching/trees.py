@@ -8,8 +8,8 @@ from superarm.arrays import Rows, Vector
 from superarm.compiling import compiled
 from superarm.matching.roads import Roads
 
-MOST_ENTRIES = 20_000_000
-"""Beyond, all trees are forgotten before the next trace."""
+MOST_ENTRIES = 16_000_000
+"""How many entries are remembered at the most."""
 
 
 class Trees(NamedTuple):

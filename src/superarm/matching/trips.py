@@ -5,7 +5,7 @@ span of edges between two readings. Where readings are dense (every few seconds)
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from superarm.arrays import Rows, Vector
 from superarm.errors import DataError
 from superarm.matching.logs import Log, zone_of_utc
 from superarm.matching.matcher import Match, Matcher, Part, Trace
+from superarm.matching.trees import MOST_ENTRIES
 from superarm.navigation import Geography, RoadNetwork
 from superarm.saving.parquet import read_lists, write_columns
 
@@ -23,6 +24,9 @@ _STILL_M = 50.0
 _DENSE_S = 10.0
 _FEWEST_POINTS = 3
 _LEAST_M = 200.0
+_ENDS_M = 3.0
+_OFTEN = 0.3
+_TOO_SHORT = f"no edge was driven from end to end, or less than {_LEAST_M:.0f} m"
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,22 +101,28 @@ class Importer:
         network: the roads.
         accuracy_m: standard deviation of GPS errors in each direction.
         long_stop_s: a vehicle that stands for longer has arrived.
+        most_entries: how much the matcher may remember.
     """
 
     def __init__(
-        self, network: RoadNetwork, accuracy_m: float = 10.0, long_stop_s: float = _LONG_STOP_S
+        self,
+        network: RoadNetwork,
+        accuracy_m: float = 10.0,
+        long_stop_s: float = _LONG_STOP_S,
+        most_entries: int = MOST_ENTRIES,
     ) -> None:
         """Prepare the network."""
         self.network = network
         self.report = ImportReport(visits=np.zeros(network.n_edges))
         self._geography = Geography(network)
-        self._matcher = Matcher(network, accuracy_m)
+        self._matcher = Matcher(network, accuracy_m, most_entries=most_entries)
         self._long_stop_s = long_stop_s
 
     def trips(self, log: Log) -> list[MatchedTrip]:
         """Return the trips of a log."""
         report = self.report
         report.points += len(log)
+        log = self._on_the_plane(log)
         for why, count in log.dropped.items():
             report.dropped[why] = report.dropped.get(why, 0) + count
         found: list[MatchedTrip] = []
@@ -123,6 +133,15 @@ class Importer:
         for trip in found:
             np.add.at(report.visits, trip.edges, 1.0)
         return found
+
+    def _on_the_plane(self, log: Log) -> Log:
+        """Return the points that the plane of the network knows: others are a world away."""
+        known = np.isfinite(self._geography.plane_of(log.globe))
+        fine = known[:, 0] & known[:, 1]
+        if fine.all():
+            return log
+        away = {"too far away for the map": int((~fine).sum())}
+        return replace(log.where(fine), dropped={**log.dropped, **away})
 
     def _driven(self, log: Log) -> Iterator[slice]:
         """Yield the rows between long stops and long gaps."""
@@ -151,28 +170,32 @@ class Importer:
 
     def _matched(self, log: Log) -> list[MatchedTrip]:
         """Return the trips of a drive: one for each stretch that was matched without a gap."""
-        if len(log) < _FEWEST_POINTS:
+        if not len(log):
             return []
         when = f"{log.name} at {zone_of_utc(log.time_s[0]):%Y-%m-%d %H:%M:%S}"
+        if len(log) < _FEWEST_POINTS:
+            self.report.rejected.append(f"{when}: {len(log)} points without a stop or a long gap")
+            return []
         match = self._matcher.match(Trace(log.time_s, self._geography.plane_of(log.globe)))
         found = []
         for number, part in enumerate(match.parts):
-            driven = float(self.network.length_m[part.edges].sum())
-            if driven < _LEAST_M or part.points.size < _FEWEST_POINTS:
+            trip = self._trip(log, part, f"{log.name}-{log.time_s[0]:.0f}-{number}")
+            if trip is None or part.points.size < _FEWEST_POINTS:
                 continue
             self.report.matched += part.points.size
-            found.append(self._trip(log, part, f"{log.name}-{log.time_s[0]:.0f}-{number}"))
+            found.append(trip)
         self._explain(match, when, len(found))
         return found
 
     def _explain(self, match: Match, when: str, found: int) -> None:
         if not found:
-            why = match.problems[0] if match.problems else f"less than {_LEAST_M:.0f} m long"
+            why = match.problems[0] if match.problems else _TOO_SHORT
             self.report.rejected.append(f"{when}: {why}")
         elif match.problems:
             self.report.rejected += [f"{when}: {problem}" for problem in match.problems]
 
-    def _trip(self, log: Log, part: Part, name: str) -> MatchedTrip:
+    def _trip(self, log: Log, part: Part, name: str) -> MatchedTrip | None:
+        """Return the trip over the edges that were driven from end to end, if it is one."""
         lengths = self.network.length_m
         starts = np.append(0.0, np.cumsum(lengths[part.edges]))
         share = part.offset_m / self._geometry[part.edges[part.place]]
@@ -181,15 +204,21 @@ class Importer:
         clock = log.time_s[part.points]
         moving = np.concatenate([[True], np.diff(along) > 0])
         moving[-1] = True
-        marks = np.clip(starts, along[0], along[-1])
+        # half an edge says nothing about a whole one; ends are off by a few metres
+        whole = np.flatnonzero(
+            (starts[:-1] >= along[0] - _ENDS_M) & (starts[1:] <= along[-1] + _ENDS_M)
+        )
+        if along[-1] - along[0] < _LEAST_M or not whole.size:
+            return None
+        inner = slice(int(whole[0]), int(whole[-1]) + 1)
+        marks = np.clip(starts[inner.start : inner.stop + 1], along[0], along[-1])
         entered = np.interp(marks, along[moving], clock[moving])
-        entered[0], entered[-1] = clock[0], clock[-1]
         first, last, energy = _spans(log, entered)
         warm = log.warm_c[part.points]
         return MatchedTrip(
             trip_id=name,
             driven_s=float(clock[0]),
-            edges=part.edges,
+            edges=part.edges[inner],
             entered_s=entered,
             speed_ms=_speeds(log, part, along, entered),
             first=first,
@@ -205,29 +234,39 @@ class Importer:
 
 
 def _spans(log: Log, entered: Vector) -> tuple[Rows, Rows, Vector]:
-    """Return measured spans of edges: between readings, or every edge where these are dense."""
-    none = np.empty(0, dtype=np.intp)
+    """Return measured spans of edges: they begin and end where a reading was near.
+
+    Of a counter that moves seldom (a state of charge in steps) only the moments count at which it
+    moved; boundaries of edges go to the closest of these. Of one that moves often every reading
+    counts, and boundaries that no reading is near to are none.
+    """
+    nothing = np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp), np.empty(0)
     known = np.flatnonzero(np.isfinite(log.used_wh))
-    # a reading that repeats the last one says nothing new about when
-    changed = known[np.append(True, np.diff(log.used_wh[known]) != 0)] if known.size else known
-    inside = changed[(log.time_s[changed] >= entered[0]) & (log.time_s[changed] <= entered[-1])]
-    if known.size < 2 or inside.size < 2:  # noqa: PLR2004 - a difference
-        return none, none, np.empty(0)
-    clock, used = log.time_s[changed], log.used_wh[changed]
-    if np.median(np.diff(log.time_s[inside])) <= _DENSE_S:
-        cuts = np.arange(entered.size)
-        cuts = cuts[(entered >= clock[0]) & (entered <= clock[-1])]
+    if known.size < 2:  # noqa: PLR2004 - a difference
+        return nothing
+    moved = np.append(True, np.diff(log.used_wh[known]) != 0)
+    readings = known if moved.mean() > _OFTEN else known[moved]
+    clock, used = log.time_s[readings], log.used_wh[readings]
+    inside = clock[(clock >= entered[0] - _DENSE_S) & (clock <= entered[-1] + _DENSE_S)]
+    if inside.size < 2:  # noqa: PLR2004 - likewise
+        return nothing
+    nearest = _nearest(inside, entered)
+    if np.median(np.diff(inside)) <= _DENSE_S:
+        cuts = np.flatnonzero(np.abs(entered - inside[nearest]) <= _DENSE_S)
     else:
-        near = np.searchsorted(entered, log.time_s[inside])
-        left = np.clip(near - 1, 0, entered.size - 1)
-        right = np.clip(near, 0, entered.size - 1)
-        moment = log.time_s[inside]
-        closer = np.abs(entered[left] - moment) <= np.abs(entered[right] - moment)
-        cuts = np.unique(np.where(closer, left, right))
+        cuts = np.unique(_nearest(entered, inside))
     if cuts.size < 2:  # noqa: PLR2004 - a span has two ends
-        return none, none, np.empty(0)
+        return nothing
     at = np.interp(entered[cuts], clock, used)
     return cuts[:-1].astype(np.intp), (cuts[1:] - 1).astype(np.intp), np.diff(at)
+
+
+def _nearest(of: Vector, to: Vector) -> Rows:
+    """Return which of some rising moments is nearest to each of others."""
+    right = np.clip(np.searchsorted(of, to), 0, of.size - 1)
+    left = np.maximum(right - 1, 0)
+    closer = np.abs(of[left] - to) <= np.abs(of[right] - to)
+    return np.where(closer, left, right).astype(np.intp)
 
 
 def _speeds(log: Log, part: Part, along: Vector, entered: Vector) -> Vector:

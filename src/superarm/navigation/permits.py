@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
 
 import numpy as np
 
@@ -86,14 +87,18 @@ class Permits:
         self._network = network
         self._kept: dict[tuple[float, float], Permit] = {}
         self._open = Permit.of(network, Vehicle()) if network.access.is_open else None
+        self._lock = Lock()
 
     def of(self, vehicle: Vehicle) -> Permit:
         """Return the permit of a vehicle."""
         if self._open is not None:
             return self._open
         key = vehicle.mass_kg, vehicle.height_m
-        found = self._kept.pop(key, None) or Permit.of(self._network, vehicle)
-        self._kept[key] = found  # the last one used is the last one forgotten
-        if len(self._kept) > _MOST_KEPT:
-            del self._kept[next(iter(self._kept))]
+        with self._lock:
+            found = self._kept.pop(key, None)
+        found = found or Permit.of(self._network, vehicle)
+        with self._lock:
+            self._kept[key] = found  # the last one used is the last one forgotten
+            while len(self._kept) > _MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
         return found

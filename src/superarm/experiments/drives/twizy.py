@@ -28,6 +28,7 @@ SAME_ROUTE = 0.5
 
 _ACCURACY_M = 15.0
 _MOST_JUMP_MS = 60.0
+_LEAST_DEG = 0.005
 _HEIGHTS_M = (-50.0, 4000.0)
 
 
@@ -44,6 +45,11 @@ class Log:
     limit_ms: Vector
     warm_c: Vector
 
+    @property
+    def moves(self) -> bool:
+        """Whether it goes anywhere."""
+        return len(self.globe) > 1 and bool((np.ptp(self.globe, axis=0) > _LEAST_DEG).any())
+
 
 def read_twizy(folder: Path) -> Passages:
     """Read all logs of a folder, in the order driven."""
@@ -52,6 +58,10 @@ def read_twizy(folder: Path) -> Passages:
         msg = f"{folder} holds no logs (.csv, .csv.gz)"
         raise DataError(msg)
     logs = sorted((_log(file) for file in files), key=lambda log: log.begin)
+    logs = [log for log in logs if log.moves]
+    if not logs:
+        msg = f"{folder} holds no log of a car that moves"
+        raise DataError(msg)
     routes: list[RoadNetwork] = []
     parts: list[Passages] = []
     days = {day: n for n, day in enumerate(sorted({log.begin.date() for log in logs}))}

@@ -206,7 +206,8 @@ def _geotiff(path: Path) -> Tile:
             if 8 * raster.width * raster.height > MOST_BYTES:
                 msg = f"{path} has {raster.width:,} x {raster.height:,} cells, too many; cut it"
                 raise DataError(msg)
-            with WarpedVRT(raster, crs="EPSG:4326") as degrees:
+            nothing = {"nodata": float(_VOID), "dtype": "float64"}  # outside a turned raster
+            with WarpedVRT(raster, crs="EPSG:4326", **nothing) as degrees:
                 band = degrees.read(1, masked=True).astype(np.float64).filled(np.nan)
                 place = degrees.transform
     except RasterioError as error:

@@ -148,9 +148,10 @@ class _Builder:
         edges = [edge for way, pieces in parts for edge in _edges(way, pieces)]
         shapes = [xy[[index[node] for node in edge.nodes]] for edge in edges]
         length = np.array([float(np.hypot(*np.diff(shape, axis=0).T).sum()) for shape in shapes])
-        kept = np.flatnonzero(length > 0)
-        edges, shapes = [edges[i] for i in kept], [shapes[i] for i in kept]
-        length = np.maximum(length[kept], _LEAST_LENGTH_M)
+        if not edges:
+            msg = f"{self.source} could not be read as roads: none leads from one place to another"
+            raise DataError(msg)
+        length = np.maximum(length, _LEAST_LENGTH_M)
         junctions = sorted({node for edge in edges for node in (edge.nodes[0], edge.nodes[-1])})
         place = {node: number for number, node in enumerate(junctions)}
         turns, bits = turns_of(edges, self.found.forbidden, self.found.barriers)
@@ -184,10 +185,14 @@ class _Builder:
         """Return ways with the nodes that the file holds; extracts cut ways at their border."""
         known, kept, cut = self.found.place, [], 0
         for way in self.found.ways:
-            nodes = [node for node in way.nodes if node in known]
-            cut += len(nodes) < len(way.nodes)
-            if len(nodes) > 1:
-                kept.append(replace(way, nodes=tuple(nodes)))
+            runs: list[list[int]] = [[]]
+            for node in way.nodes:  # across a hole there is no road
+                if node in known:
+                    runs[-1].append(node)
+                elif runs[-1]:
+                    runs.append([])
+            cut += any(node not in known for node in way.nodes)
+            kept += [replace(way, nodes=tuple(run)) for run in runs if len(run) > 1]
         if cut:
             self.notes.append(f"{cut} ways are cut: the file does not hold all of their nodes")
         if not kept:
@@ -278,11 +283,11 @@ def _cut(ways: Sequence[Way], barriers: set[int]) -> list[tuple[Way, list[tuple[
 
 
 def _opened(piece: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Return a piece that ends where it begins as two: an edge joins two junctions."""
+    """Return a piece that ends where it begins as three, which have ends of their own."""
     if piece[0] != piece[-1] or len(piece) < 4:  # noqa: PLR2004 - a loop has three sides at least
         return [piece] if piece[0] != piece[-1] else []
-    half = len(piece) // 2
-    return [piece[: half + 1], piece[half:]]
+    first, second = len(piece) // 3, 2 * len(piece) // 3
+    return [piece[: first + 1], piece[first : second + 1], piece[second:]]
 
 
 def _edges(way: Way, pieces: Sequence[tuple[int, ...]]) -> list[_Edge]:

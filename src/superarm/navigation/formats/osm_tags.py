@@ -20,10 +20,11 @@ _LEVELS = {
     "destination": ENDS_ONLY, "delivery": ENDS_ONLY, "customers": ENDS_ONLY,
     "private": ENDS_ONLY, "permit": ENDS_ONLY, "residents": ENDS_ONLY,
     "no": CLOSED, "agricultural": CLOSED, "forestry": CLOSED, "emergency": CLOSED,
-    "use_sidepath": CLOSED, "military": CLOSED,
+    "use_sidepath": CLOSED, "military": CLOSED, "psv": CLOSED, "bus": CLOSED, "taxi": CLOSED,
+    "hov": CLOSED, "bicycle": CLOSED, "foot": CLOSED, "tram": CLOSED, "emergency_vehicles": CLOSED,
 }  # fmt: skip
 _CAR_KEYS = ("access", "vehicle", "motor_vehicle", "motorcar")
-_TRUCK_KEYS = ("access", "vehicle", "motor_vehicle", "goods", "hgv")
+_TRUCK_KEYS = ("access", "vehicle", "motor_vehicle", "hgv")
 _OPEN_BARRIERS = {
     "toll_booth", "border_control", "cattle_grid", "entrance", "kerb", "height_restrictor",
     "lift_gate", "gate", "swing_gate", "sally_port", "checkpoint", "no", "bump_gate",
@@ -69,6 +70,7 @@ class Forbidden:
         target: way that is entered.
         only: whether all other turns from the source there are forbidden instead.
         bits: for whom.
+        round: whether it is about turning round alone.
     """
 
     source: int
@@ -76,6 +78,7 @@ class Forbidden:
     target: int
     only: bool
     bits: int
+    round: bool = False
 
 
 def way_of(number: int, tags: Mapping[str, str], nodes: Sequence[int]) -> Way | None:
@@ -143,7 +146,8 @@ def _level(tags: Mapping[str, str], keys: Sequence[str], way: str) -> int:
         for name in (key, f"{key}:{way}"):
             if name in tags:
                 values = [value.strip() for value in tags[name].split(";")]
-                level = max(_LEVELS.get(value, OPEN) for value in values)
+                known = [_LEVELS[value] for value in values if value in _LEVELS]
+                level = max(known, default=level)  # what is not understood changes nothing
     return level
 
 
@@ -213,36 +217,46 @@ def is_barrier(tags: Mapping[str, str]) -> bool:
         return False
     level = _level(tags, _CAR_KEYS, "forward")
     told = any(key in tags for key in _CAR_KEYS)
-    return level == CLOSED if told else kind not in _OPEN_BARRIERS
+    return level < OPEN if told else kind not in _OPEN_BARRIERS
 
 
 def restriction_of(
     tags: Mapping[str, str], members: Sequence[tuple[str, str, int]]
 ) -> tuple[list[Forbidden], int]:
     """Return the turns that a relation forbids, and 1 if it goes over ways and cannot be kept."""
-    bits, word = _who(tags)
-    if not bits or not word.startswith(("no_", "only_")):
+    rules = [
+        (bits, word)
+        for bits, word in _rules_of(tags)
+        if bits and word.startswith(("no_", "only_")) and not word.endswith("_on_red")
+    ]
+    if not rules:
         return [], 0
     sources = [ref for role, kind, ref in members if role == "from" and kind == "w"]
     targets = [ref for role, kind, ref in members if role == "to" and kind == "w"]
     via = [(kind, ref) for role, kind, ref in members if role == "via"]
     if len(via) != 1 or via[0][0] != "n":
         return [], int(bool(via))
-    only = word.startswith("only_")
     return [
-        Forbidden(source, via[0][1], target, only, bits) for source in sources for target in targets
+        Forbidden(source, via[0][1], target, word.startswith("only_"), bits, word == "no_u_turn")
+        for bits, word in rules
+        for source in sources
+        for target in targets
     ], 0
 
 
-def _who(tags: Mapping[str, str]) -> tuple[int, str]:
-    """Return for whom a restriction holds, and what it is."""
+def _rules_of(tags: Mapping[str, str]) -> list[tuple[int, str]]:
+    """Return for whom a restriction holds, and what it is: a rule of their own comes first."""
     spared = {part.strip() for part in tags.get("except", "").split(";")}
-    bits, word = 0, ""
-    if "restriction" in tags:
-        bits, word = FOR_CARS | FOR_TRUCKS, tags["restriction"]
-        bits &= ~FOR_CARS if spared & {"motorcar", "motor_vehicle"} else ~0
-        bits &= ~FOR_TRUCKS if spared & {"hgv", "goods", "motor_vehicle"} else ~0
+    rest = FOR_CARS | FOR_TRUCKS
+    found = []
     for key, bit in (("restriction:hgv", FOR_TRUCKS), ("restriction:motorcar", FOR_CARS)):
-        if key in tags and (not word or tags[key] == word):
-            bits, word = bits | bit, tags[key]
-    return bits, word
+        if key in tags:
+            found.append((bit, tags[key]))
+            rest &= ~bit
+    if spared & {"motorcar", "motor_vehicle"}:
+        rest &= ~FOR_CARS
+    if spared & {"hgv", "goods", "motor_vehicle"}:
+        rest &= ~FOR_TRUCKS
+    if "restriction" in tags:
+        found.append((rest, tags["restriction"]))
+    return found

@@ -46,6 +46,9 @@ def turns_of(
     rules: dict[tuple[int, int], list[Forbidden]] = defaultdict(list)
     for rule in forbidden:
         rules[rule.source, rule.via].append(rule)
+    for key, some in rules.items():  # an only way that is not there leaves no way at all
+        there = {edges[number].way.id for number in leaving[key[1]]}
+        rules[key] = [rule for rule in some if not rule.only or rule.target in there]
     pairs, bits = [], []
     for number, edge in enumerate(edges):
         node = edge.nodes[-1]
@@ -55,7 +58,8 @@ def turns_of(
             turns_round = edges[follower].nodes[1] == back
             if turns_round != is_end and (turns_round or node in barriers):
                 continue
-            who = _who(rules.get((edge.way.id, node), ()), edges[follower].way.id)
+            some = [rule for rule in rules.get((edge.way.id, node), ()) if not rule.round]
+            who = _who(some, edges[follower].way.id)
             if turns_round and is_end:
                 who = FOR_CARS | FOR_TRUCKS  # there is no other way out
             if who:

@@ -1,6 +1,7 @@
 """The endpoint for GPS traces: matched, then kept like any other trips."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
@@ -13,7 +14,8 @@ from superarm.service.http.reports import cost_of
 from superarm.service.http.state import ServiceState
 from superarm.service.trips.traces import TraceIn, TraceOutcome, TraceReader
 
-_POINTS_PER_REQUEST = 50.0
+_POINTS_PER_REQUEST = 20.0
+_MOST_WAITING = 16
 
 
 _BODY = {
@@ -54,6 +56,8 @@ def read_trace(body: bytes) -> TraceIn:
 def add_traces(app: FastAPI, state: ServiceState) -> None:
     """Add the endpoint."""
     reader = TraceReader(state.network)
+    matching = ThreadPoolExecutor(1, "matching")  # routes and reports do not wait for it
+    waiting: set[object] = set()
 
     @app.post(
         "/v1/traces",
@@ -72,7 +76,15 @@ def add_traces(app: FastAPI, state: ServiceState) -> None:
         body = await request.body()
         trace = await asyncio.to_thread(read_trace, body)  # thousands of points
         state.charge(key, len(trace.seconds) / _POINTS_PER_REQUEST)
-        outcome, trips = await asyncio.to_thread(reader.read, trace)
+        if len(waiting) >= _MOST_WAITING:
+            raise Refused(503, "too many traces are being matched; try again", {"retry-after": "2"})
+        ticket = object()
+        waiting.add(ticket)
+        try:
+            loop = asyncio.get_running_loop()
+            outcome, trips = await loop.run_in_executor(matching, reader.read, trace)
+        finally:
+            waiting.discard(ticket)
         state.charge(key, cost_of(trips, state.network.n_edges))
         kept = await state.keep(trips, key) if trips else []
         outcome.trips.extend(kept)

@@ -18,6 +18,8 @@ MOST_POINTS = 5_000
 """Points of one trace; longer ones are sent in parts."""
 
 _MOST_WH = 1e8
+_ACCURACIES_M = (3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+_MOST_ENTRIES = 2_000_000
 _Seconds = Annotated[float, Field(ge=0, le=7 * 86_400)]
 _Reading = Annotated[float, Field(ge=-_MOST_WH, le=_MOST_WH)]
 _Column = Field(min_length=2, max_length=MOST_POINTS)
@@ -145,12 +147,11 @@ class TraceReader:
         return outcome, good
 
     def _importer(self, accuracy_m: float) -> Importer:
-        """Return the importer of an accuracy; few are remembered, the ways they know are large."""
-        rounded = float(max(round(accuracy_m / 5) * 5, 1))
-        if rounded not in self._importers:
-            self._importers.clear()
-            self._importers[rounded] = Importer(self._network, rounded)
-        return self._importers[rounded]
+        """Return the importer of the next usual accuracy; what each remembers is bounded."""
+        usual = next(one for one in _ACCURACIES_M if one >= accuracy_m)
+        if usual not in self._importers:
+            self._importers[usual] = Importer(self._network, usual, most_entries=_MOST_ENTRIES)
+        return self._importers[usual]
 
 
 def _unusable(trip: Any) -> str | None:  # noqa: ANN401 - a matched trip
