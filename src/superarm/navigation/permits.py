@@ -1,19 +1,21 @@
 """Routes that a vehicle may take: on roads and turns open to it, through no area of others."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
 
 import numpy as np
 
-from superarm.arrays import Rows
-from superarm.errors import InfeasibleError
+from superarm.arrays import Rows, Vector
+from superarm.errors import InfeasibleError, NumericalError
 from superarm.navigation.access import CLOSED, Codes, is_heavy, zones_of
 from superarm.navigation.network import RoadNetwork
 from superarm.navigation.vehicle import Vehicle
-from superarm.oracles import Paths
+from superarm.oracles import Dijkstra, Paths
 
 _MOST_KEPT = 32
+_CLOSED = 16.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +73,37 @@ class Permit:
         ends = self._zones[[start, goal]]
         others = self._in_zones[~np.isin(self._zones[self._in_zones], ends[ends >= 0])]
         return np.concatenate([self._closed, others])
+
+    def cheapest(self, costs: Vector, start: int, goal: int, closed: Sequence[int] = ()) -> Rows:
+        """Return the cheapest path that the vehicle may drive.
+
+        Args:
+            costs: of every edge, not negative, shape (n,).
+            start: position of the first edge; it counts.
+            goal: position of the last one.
+            closed: edges not to use, besides.
+
+        Raises:
+            InfeasibleError: if there is none.
+        """
+        shut = np.concatenate([np.array(closed, dtype=np.intp), self.closed_between(start, goal)])
+        if shut.size:  # dearer than all open edges together, whatever they cost
+            costs = costs.copy()
+            costs[shut] = _CLOSED * max(float(costs.sum()), 1.0)
+        try:
+            rows = Dijkstra().select(self.paths.between(start, goal), -costs)
+            found = not np.isin(rows, shut).any()
+        except NumericalError:  # nothing leads there
+            found = False
+        if not found:
+            ids = self.network.edge_ids[[start, goal]].tolist()
+            whom = "" if self.network.access.is_open else f" for {self.described}"
+            msg = (
+                f"no open road leads from edge {ids[0]!r} to {ids[1]!r}{whom}; "
+                "open closed edges, or choose another start or goal"
+            )
+            raise InfeasibleError(msg)
+        return np.asarray(rows, dtype=np.intp)
 
     @property
     def described(self) -> str:

@@ -9,7 +9,6 @@ import numpy as np
 
 from superarm.arrays import Rows, Vector
 from superarm.beliefs.sums.dense import MOST_ARMS
-from superarm.errors import InfeasibleError, NumericalError
 from superarm.navigation.access import CLOSED
 from superarm.navigation.energy import potential_difference
 from superarm.navigation.geography import Geography
@@ -18,13 +17,11 @@ from superarm.navigation.network import RoadNetwork
 from superarm.navigation.permits import Permit
 from superarm.navigation.roads import Measured, RoadModel
 from superarm.navigation.vehicle import Vehicle
-from superarm.oracles import Dijkstra
 from superarm.values import changed
 
 Place = str | tuple[float, float]
 """An edge by its id, or longitude and latitude."""
 
-_CLOSED = 16.0
 _NORMAL_90 = 1.6448536269514722
 
 
@@ -162,7 +159,7 @@ class Town:
         costs = self.energy.mean if rng is None else self.energy.sample(rng)
         if wh_per_minute:
             costs = costs + wh_per_minute / 60 * self.time.mean
-        edges = self._cheapest(costs, first, last)
+        edges = self._permit.cheapest(costs, first, last)
         energy, variance = self.energy.trip(edges)
         seconds, spread = self.time.trip(edges)
         return TownRoute(
@@ -176,24 +173,6 @@ class Town:
             line=self._geography.line(edges),
             snapped_m=(off_start, off_goal),
         )
-
-    def _cheapest(self, costs: Vector, start: int, goal: int) -> Rows:
-        permit = self._permit
-        closed = permit.closed_between(start, goal)
-        if closed.size:
-            costs = costs.copy()
-            costs[closed] = _CLOSED * max(float(costs.sum()), 1.0)
-        try:
-            edges = np.asarray(
-                Dijkstra().select(permit.paths.between(start, goal), -costs), dtype=np.intp
-            )
-        except NumericalError:
-            edges = closed[:1]
-        if not edges.size or np.isin(edges, closed).any():
-            ids = self.network.edge_ids[[start, goal]].tolist()
-            msg = f"no open road leads from {ids[0]!r} to {ids[1]!r} for {permit.described}"
-            raise InfeasibleError(msg)
-        return edges
 
     def _edge_at(self, place: Place) -> tuple[int, float]:
         if isinstance(place, str):

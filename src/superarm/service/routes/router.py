@@ -7,11 +7,9 @@ from typing import Literal
 import numpy as np
 
 from superarm.arrays import Matrix, Rows, Vector
-from superarm.errors import InfeasibleError, NumericalError
 from superarm.gaussian import Marginals
 from superarm.navigation import RoadNetwork, Vehicle
 from superarm.navigation.permits import Permit, Permits
-from superarm.oracles import Dijkstra
 from superarm.policies import Greedy, MarginalThompson, Rectified, UpperConfidenceBound
 from superarm.protocols import IndexPolicy, Posterior
 from superarm.service.model.fleet import Drivetrain
@@ -33,7 +31,6 @@ MOST_ENERGY = 1.2
 INTERVAL = 1.6448536269514722
 """Standard deviations on either side that hold 90 per cent of a normal distribution."""
 
-_CLOSED = 16.0
 _ATTEMPTS = 10
 _PENALTY = 1.5
 _LEAST_PENALTY_WH = 1e-6  # roads that cost nothing become dear, too
@@ -119,7 +116,6 @@ class Router:
         """Sort the turns by the edge they leave."""
         self.network = network
         self.permits = Permits(network)
-        self._oracle = Dijkstra()
         # policies are told of zero noise: costs below zero count as zero, nothing more
         self._policies: dict[Mode, IndexPolicy[Posterior]] = {
             "explore": Rectified(MarginalThompson()),
@@ -159,25 +155,7 @@ class Router:
     def path(self, costs: Vector, query: RouteQuery) -> Rows:
         """Return the cheapest path over edges that are open."""
         permit = query.permit or self.permits.of(Vehicle())
-        shut = permit.closed_between(query.start, query.goal)
-        closed = np.concatenate([np.array(query.closed, dtype=np.intp), shut])
-        if closed.size:  # dearer than all open edges together, whatever they cost
-            costs = costs.copy()
-            costs[closed] = _CLOSED * max(float(costs.sum()), 1.0)
-        try:
-            rows = self._oracle.select(permit.paths.between(query.start, query.goal), -costs)
-            found = not np.isin(rows, closed).any()
-        except NumericalError:  # nothing leads there
-            found = False
-        if not found:
-            ids = self.network.edge_ids[[query.start, query.goal]].tolist()
-            whom = "" if self.network.access.is_open else f" for {permit.described}"
-            msg = (
-                f"no open road leads from edge {ids[0]!r} to {ids[1]!r}{whom}; "
-                "open closed edges, or choose another start or goal"
-            )
-            raise InfeasibleError(msg)
-        return rows
+        return permit.cheapest(costs, query.start, query.goal, query.closed)
 
     @staticmethod
     def _costs(
