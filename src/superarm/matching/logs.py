@@ -21,6 +21,8 @@ import numpy as np
 from superarm.arrays import Matrix, Vector
 from superarm.errors import DataError
 from superarm.navigation.access import Marks
+from superarm.navigation.energy import JOULE_PER_WH
+from superarm.navigation.geography import metres_per_degree
 from superarm.saving.parquet import read_lists
 
 USUAL: Mapping[str, tuple[str, ...]] = {
@@ -49,7 +51,6 @@ _SAID = {
     "power": {"W": 1.0, "kW": 1000.0},
     "time": {"s": 1.0, "ms": 1e-3},
 }
-JOULE_PER_WH = 3600.0
 _LATEST_S = 7.3e9  # the year 2201
 _GPX_MS = 10.0  # how fast tracks without times are taken to be driven
 
@@ -335,7 +336,7 @@ def _used(path: Path, numbers: Mapping[str, Vector], time: Vector, how: Columns)
     if not np.isfinite(power).any():
         power = numbers["current"] * numbers["voltage"]
     if np.isfinite(power).any():
-        return _integrated(sign * power, time)
+        return integrated(sign * power, time)
     charge = numbers["charge"]
     if np.isfinite(charge).any():
         if how.capacity_wh is None:
@@ -346,9 +347,11 @@ def _used(path: Path, numbers: Mapping[str, Vector], time: Vector, how: Columns)
     return np.full(time.size, np.nan)
 
 
-def _integrated(power: Vector, time: Vector) -> Vector:
+def integrated(power: Vector, time: Vector) -> Vector:
     """Return the energy of power, by trapezes between its readings."""
     known = np.flatnonzero(np.isfinite(power))
+    if not known.size:
+        return np.full(time.size, np.nan)
     steps = np.diff(time[known]) * (power[known][1:] + power[known][:-1]) / 2 / JOULE_PER_WH
     used = np.full(time.size, np.nan)
     used[known] = np.append(0.0, np.cumsum(steps))
@@ -396,7 +399,7 @@ def _gpx(path: Path, how: Columns) -> Log:
 
 def _paced(globe: Matrix) -> Vector:
     """Return times of points that have none: as if driven at one speed."""
-    scale = 111_320.0 * np.array([np.cos(np.radians(np.median(globe[:, 1]))), 1.0])
+    scale = metres_per_degree(float(np.median(globe[:, 1])))
     steps = np.hypot(*(np.diff(globe, axis=0) * scale).T)
     return np.append(0.0, np.cumsum(np.maximum(steps, 0.1) / _GPX_MS))
 

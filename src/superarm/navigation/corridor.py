@@ -8,6 +8,7 @@ import numpy as np
 
 from superarm.arrays import Matrix, Vector, as_vector
 from superarm.errors import DataError
+from superarm.navigation.geography import utm_projection
 from superarm.navigation.network import RoadNetwork
 
 _STILL_M = 15.0
@@ -43,9 +44,8 @@ def corridor(  # noqa: PLR0913 - a track, and how to cut it
         msg = f"{east.size} longitudes do not fit {north.size} latitudes"
         raise ValueError(msg)
     heights = np.zeros(east.size) if height_m is None else as_vector("height_m", height_m)
-    zone = int(np.clip((np.median(east) + 180) // 6 + 1, 1, 60)) if east.size else 1
-    south = " +south" if east.size and np.median(north) < 0 else ""
-    projection = f"+proj=utm +zone={zone}{south} +datum=WGS84 +units=m +no_defs"
+    middle = (float(np.median(east)), float(np.median(north))) if east.size else (0.0, 0.0)
+    projection = utm_projection(*middle)
     xy = np.column_stack(Proj(projection)(east, north))
     kept = _moving(xy)
     xy, heights = xy[kept], heights[kept]

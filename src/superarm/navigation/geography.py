@@ -37,13 +37,8 @@ class Geography:
 
     def to_plane(self, longitude: float, latitude: float) -> Vector:
         """Return the point of the plane at a longitude and latitude."""
-        if self._transformer is None:
-            plane = np.array([longitude, latitude]) * _METRES_PER_DEGREE
-        else:
-            x, y = self._transformer.transform(longitude, latitude, direction="INVERSE")
-            plane = np.array([x, y])
-        shifted: Vector = plane + np.array(self.network.offset_m)
-        return shifted
+        point: Vector = self.plane_of(np.array([[longitude, latitude]]))[0]
+        return point
 
     @cached_property
     def points(self) -> Matrix:
@@ -151,6 +146,18 @@ class Geography:
             )
         collection = {"type": "FeatureCollection", "name": network.name, "features": features}
         return json.dumps(collection, separators=(",", ":")).encode()
+
+
+def metres_per_degree(latitude: float) -> Vector:
+    """Return how long a degree of longitude and one of latitude are there, in m, about."""
+    return _METRES_PER_DEGREE * np.array([np.cos(np.radians(latitude)), 1.0])
+
+
+def utm_projection(longitude: float, latitude: float) -> str:
+    """Return the plane of the UTM zone of a place, as a PROJ string."""
+    zone = int(np.clip((longitude + 180) // 6 + 1, 1, 60))
+    south = " +south" if latitude < 0 else ""
+    return f"+proj=utm +zone={zone}{south} +ellps=WGS84 +datum=WGS84 +units=m +no_defs"
 
 
 def _transformer(network: RoadNetwork) -> Any:  # noqa: ANN401 - of an optional library

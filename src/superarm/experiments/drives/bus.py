@@ -17,6 +17,7 @@ import numpy as np
 from superarm.arrays import Matrix
 from superarm.errors import DataError
 from superarm.experiments.drives.rows import Passages
+from superarm.navigation.geography import metres_per_degree
 
 TRIP = 25
 """Consecutive traversals that count as one trip: the table has no other."""
@@ -37,7 +38,6 @@ _CLASSES_MS = {
     "Secondary": 15.0, "Secondary_link": 13.0, "Tertiary": 13.0, "Tertiary_link": 11.0,
     "Residential": 11.0, "Service": 7.0, "Track": 5.0, "Unclassified": 13.0, "Unknown": 11.0,
 }  # fmt: skip
-_METRES_PER_DEGREE = 111_320.0
 _LONGEST_MS = 3_600_000.0  # whoever takes longer has been parked, and charged
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
@@ -91,7 +91,7 @@ def _passages(rows: Sequence[Mapping[str, str]], lines: Mapping[str, Matrix]) ->
     day = np.unique(days, return_inverse=True)[1]
     middle = np.array([_middle(row, lines.get(row["OSM_Feature"])) for row in rows])
     origin = middle.mean(axis=0)
-    scale = _METRES_PER_DEGREE * np.array([np.cos(np.radians(origin[1])), 1.0])
+    scale = metres_per_degree(float(origin[1]))
     size = len(rows)
     # a new day begins a new trip
     first = np.flatnonzero(np.diff(day, prepend=-1))

@@ -19,6 +19,7 @@ from superarm.experiments.drives.rows import Passages
 from superarm.matching import Match, Matcher, Trace
 from superarm.navigation import Geography, RoadNetwork
 from superarm.navigation.corridor import corridor
+from superarm.navigation.geography import metres_per_degree
 
 BATTERY_WH = 6100.0
 """What a full battery holds."""
@@ -182,7 +183,7 @@ def _moment(day: str, clock: str) -> float:
 
 def _plausible(clock: Vector, globe: Matrix) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
     """Return points with rising times and no jumps."""
-    scale = 111_320.0 * np.array([np.cos(np.radians(np.median(globe[:, 1]))), 1.0])
+    scale = metres_per_degree(float(np.median(globe[:, 1])))
     plane, middle = globe * scale, np.median(globe * scale, axis=0)
     kept: list[int] = []
     for point in range(clock.size):

@@ -28,6 +28,7 @@ from superarm.navigation.formats.osm_tags import (
     way_of,
 )
 from superarm.navigation.formats.osm_turns import turns_of
+from superarm.navigation.geography import utm_projection
 from superarm.navigation.network import STEEP, RoadNetwork
 
 ENDINGS = (".osm", ".osm.gz", ".osm.bz2", ".osm.pbf", ".pbf")
@@ -321,11 +322,7 @@ class _Plane:
         from pyproj import Proj  # noqa: PLC0415 - an optional part
 
         middle = (places.min(axis=0) + places.max(axis=0)) / 2
-        zone = int(np.clip((middle[0] + 180) // 6 + 1, 1, 60))
-        south = " +south" if middle[1] < 0 else ""
-        self.projection = (
-            f"+proj=utm +zone={zone}{south} +ellps=WGS84 +datum=WGS84 +units=m +no_defs"
-        )
+        self.projection = utm_projection(float(middle[0]), float(middle[1]))
         self._project = Proj(self.projection)
 
     def xy(self, places: Matrix) -> Matrix:

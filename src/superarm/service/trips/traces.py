@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from superarm.matching import Importer, Log, reports_of
+from superarm.matching.logs import integrated
 from superarm.navigation import RoadNetwork
 from superarm.service.model.vehicle import Given, VehicleIn
 from superarm.service.trips.schemas import MOST_TRIP_EDGES, Time, TripIn, TripOutcome
@@ -85,13 +86,7 @@ class TraceIn(Given):
         if self.charge_percent is not None:
             charge = _numbers(self.charge_percent, seconds.size)
             return -charge / 100 * (self.capacity_wh or 0.0)
-        power = _numbers(self.power_w, seconds.size)
-        known = np.flatnonzero(np.isfinite(power))
-        used = np.full(seconds.size, np.nan)
-        if known.size:
-            steps = np.diff(seconds[known]) * (power[known][1:] + power[known][:-1]) / 2 / 3600
-            used[known] = np.append(0.0, np.cumsum(steps))
-        return used
+        return integrated(_numbers(self.power_w, seconds.size), seconds)
 
 
 class TraceOutcome(BaseModel):
