@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.linalg import block_diag
 from scipy.sparse import csr_array
 
 from strategies import finite, histories, kernels, random_arms, rngs, vectors
 from superarm import Agent, Arms, CapacityError, NumericalError, load, save
 from superarm.arrays import Matrix, Vector
 from superarm.beliefs import DenseGP, Evidence, FiniteGP, InducedGP, MatrixMemory, StreamingGP
+from superarm.beliefs.sums.direct import direct_root
 from superarm.beliefs.sums.linked import linked_root
 from superarm.kernels import RBF, Kernel, Matern52
 from superarm.oracles import TopK
@@ -361,9 +363,67 @@ def test_trips_of_single_arms_need_no_full_root(
     if root is not None:
         half = root.times(np.eye(n)[root.touched])
         assert_allclose(half.T @ half, seen.precision.toarray(), rtol=1e-9, atol=1e-8)
-        assert_allclose(root.inner(half[:, root.touched]), half @ half.T, rtol=1e-9, atol=1e-8)
+        inner = np.eye(half.shape[0]) + half @ half.T
+        assert_allclose(root.inner(half[:, root.touched]), inner, rtol=1e-9, atol=1e-8)
         there = seen.weighted[root.touched]
         assert_allclose(half.T[root.touched] @ root.solve(there), there, rtol=1e-7, atol=1e-7)
+
+
+@given(rngs(), st.integers(2, 6), st.integers(0, 3), finite(0.0, 10.0), st.booleans())
+def test_errors_that_neighbours_share_with_opposite_signs_need_no_root(
+    rng: np.random.Generator, trips: int, keys: int, motion: float, same: bool
+) -> None:
+    n = 80
+    roads = [rng.permutation(n - keys)[: rng.integers(8, 40)] for _ in range(trips)]
+    rows, noise = [], []
+    for trip, edges in enumerate(roads):
+        weights = rng.uniform(0.5, 2, edges.size)
+        block = np.zeros((edges.size, n))
+        block[np.arange(edges.size), edges] = weights
+        if keys:  # roads that take more and a key that reports more look the same
+            block[:, n - 1 - trip % keys] = weights if same else rng.uniform(1, 3, edges.size)
+        ends = np.diff(np.eye(edges.size + 1), axis=0)[:, 1:-1]
+        share = 0.3 * weights
+        own = np.diag(rng.uniform(0.3, 3, edges.size)) + motion**2 * ends @ ends.T
+        noise.append(own + np.outer(share, share))
+        rows.append(block)
+    every, whole = np.concatenate(rows), block_diag(*noise)
+    values = rng.standard_normal(every.shape[0])
+    white = np.linalg.inv(np.linalg.cholesky(whole))
+    seen = Evidence.of_functionals(csr_array(white @ every), white @ values, 1.0)
+    prior = random_arms(n, 2, seed=3)
+    gram = Matern52(0.4).gram(prior, prior)
+    gram[:, n - keys :] = gram[n - keys :] = 0
+    gram[np.arange(n - keys, n), np.arange(n - keys, n)] = 0.5
+    root = direct_root(seen, np.ones(n))
+    assert root is not None or keys
+    found = DenseGP.from_covariance(np.zeros(n), gram, 1.0).condition_evidence(seen)
+    gain = np.linalg.solve(every @ gram @ every.T + whole, every @ gram)
+    assert_allclose(found.mean, values @ gain, rtol=0, atol=1e-8)
+    assert_allclose(found.matrix, gram - gram @ every.T @ gain, rtol=0, atol=1e-9)
+    if root is not None:
+        half = root.times(np.eye(n)[root.touched])
+        inner = root.inner(half[:, root.touched])
+        outer = half.T @ np.linalg.solve(inner - half @ half.T, half)
+        assert_allclose(outer, seen.precision.toarray(), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("size", [300, 700])
+def test_rows_that_depend_on_others_are_found_in_every_block(size: int) -> None:
+    rng = np.random.default_rng(size)
+    extra = np.sort(rng.choice(np.arange(20, size), 12, replace=False))
+    rows = rng.standard_normal((2 * size, size)) + 3 * rng.standard_normal((2 * size, 1))
+    for place in extra:
+        rows[:, place] = rows[:, :place] @ rng.standard_normal(place) / place
+    seen = Evidence.of_functionals(csr_array(rows), rng.standard_normal(2 * size), 1.0)
+    root = direct_root(seen, np.ones(size))
+    assert root is not None
+    assert np.sort(root.touched[root.noise.shape[0] :]).tolist() == extra.tolist()
+    matrix = np.eye(size) / 1000
+    found = DenseGP.from_covariance(np.zeros(size), matrix, 1.0).condition_evidence(seen)
+    precision = np.linalg.inv(matrix) + seen.precision.toarray()
+    assert_allclose(found.matrix, np.linalg.inv(precision), rtol=0, atol=1e-12)
+    assert_allclose(found.mean, np.linalg.solve(precision, seen.weighted), rtol=0, atol=1e-11)
 
 
 def test_shared_errors_do_not_hide_that_double_precision_is_not_enough() -> None:

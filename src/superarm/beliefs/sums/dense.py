@@ -17,6 +17,7 @@ from superarm.arrays import Matrix, Vector, as_matrix, frozen
 from superarm.beliefs.describing import told
 from superarm.beliefs.posterior import PlacedView
 from superarm.beliefs.prior import FinitePrior, Mean
+from superarm.beliefs.sums.direct import direct_root
 from superarm.beliefs.sums.evidence import Evidence, EvidenceSoFar
 from superarm.beliefs.sums.linked import linked_root
 from superarm.beliefs.sums.memory import MatrixMemory
@@ -132,7 +133,11 @@ class DenseGP(ObservesSums):
         spread = np.sqrt(self.prior.variance)
         load = self.load + evidence.load(spread)
         require_precision(load, spread, "DenseGP")
-        root = linked_root(evidence, spread) or Root.of(evidence, spread)
+        root = (
+            linked_root(evidence, spread)
+            or direct_root(evidence, spread)
+            or Root.of(evidence, spread)
+        )
         lower, moves = moves_of(root, root.times(self.matrix[root.touched]))
         matrix = downdated(self.matrix, moves, (memory or MatrixMemory(0)).empty(size))
         variance = clipped_variance(matrix.diagonal().copy(), self.prior.variance)

@@ -28,6 +28,7 @@ from scipy.sparse import csr_array, diags_array, vstack
 from superarm.arrays import Matrix, Rows, Vector
 from superarm.beliefs.factor import pivoted_root
 from superarm.beliefs.sums.evidence import Evidence
+from superarm.beliefs.sums.update import with_ones
 
 _WORTH = 4
 _COLUMNS = 256  # at a time: temporary arrays stay in the cache
@@ -71,8 +72,8 @@ class LinkedRoot:
         return product
 
     def inner(self, half: Matrix) -> Matrix:
-        """Return S^T C S from half = S^T C at the touched columns, in their order, likewise."""
-        return np.asarray(self.times(np.asarray(half.T)).T)
+        """Return I + S^T C S from half = S^T C at the touched columns, in their order, likewise."""
+        return with_ones(np.asarray(self.times(np.asarray(half.T)).T))
 
     def solve(self, surprise: Vector) -> Vector:
         """Return z with S z = surprise, given at the touched rows, in their order."""

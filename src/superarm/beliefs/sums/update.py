@@ -37,7 +37,10 @@ _BLOCK = 512
 
 
 class AnyRoot(Protocol):
-    """S with A = S S^T, of full rank r, at the k rows of A that are not zero."""
+    """S with A = S N^-1 S^T, of full rank r, at the k rows of A that are not zero.
+
+    So A is what S^T f says, observed with noise of covariance N: one, except in `direct`.
+    """
 
     @property
     def touched(self) -> Rows:
@@ -52,11 +55,11 @@ class AnyRoot(Protocol):
         ...
 
     def inner(self, half: Matrix) -> Matrix:
-        """Return S^T C S from half = S^T C at the touched columns, in their order, likewise."""
+        """Return N + S^T C S from half = S^T C at the touched columns, in their order."""
         ...
 
     def solve(self, surprise: Vector) -> Vector:
-        """Return z with S z = surprise, given at the touched rows, in their order."""
+        """Return z with S N^-1 z = surprise, given at the touched rows, in their order."""
         ...
 
 
@@ -110,9 +113,9 @@ class Root:
         return product
 
     def inner(self, half: Matrix) -> Matrix:
-        """Return S^T C S from half = S^T C at the touched columns, in their order."""
+        """Return I + S^T C S from half = S^T C at the touched columns, in their order."""
         if self.matrix.ndim == 1:
-            return np.asarray(half * self.matrix)
+            return with_ones(np.asarray(half * self.matrix))
         rank = self.rank
         if not rank:
             return np.empty((0, 0))
@@ -121,7 +124,7 @@ class Root:
         ).T
         if rank < self.touched.size:
             product += half[:, rank:] @ self.matrix[rank:]
-        return product
+        return with_ones(product)
 
     def solve(self, surprise: Vector) -> Vector:
         """Return z with S z = surprise, given at the touched rows, in their order."""
@@ -134,12 +137,17 @@ class Root:
         return solve_triangular(corner, surprise[: self.rank], lower=True, check_finite=False)
 
 
+def with_ones(matrix: Matrix) -> Matrix:
+    """Add the identity to a matrix, in its place, and return it."""
+    matrix.flat[:: matrix.shape[0] + 1] += 1.0
+    return matrix
+
+
 def moves_of(root: AnyRoot, half: Matrix) -> tuple[Matrix, Matrix]:
     """Return L and G from half = S^T Sigma, shape (r, n), whose memory may be used."""
     inner = root.inner(half[:, root.touched])
     if inner.size == 0:  # nothing was said of what varies
         return inner, half
-    inner.flat[:: inner.shape[0] + 1] += 1.0
     lower = cholesky(inner, lower=True, overwrite_a=True, check_finite=False)
     # G^T L^T = half^T: in rows of memory, nothing is copied
     moves: Matrix = blas.dtrsm(1.0, lower, half.T, side=1, lower=1, trans_a=1, overwrite_b=1).T
@@ -152,8 +160,7 @@ def downdated(matrix: Matrix, moves: Matrix, result: Matrix) -> Matrix:
     if moves.size == 0:
         return result
     blas.dsyrk(-1.0, moves.T, beta=1.0, c=result.T, trans=0, lower=0, overwrite_c=1)
-    _mirror(result)
-    return result
+    return mirrored(result)
 
 
 def gained(root: AnyRoot, lower: Matrix, moves: Matrix, surprise: Vector) -> Vector:
@@ -182,8 +189,8 @@ def require_precision(load: Vector, spread: Vector, which: Literal["DenseGP", "I
         raise NumericalError(msg)
 
 
-def _mirror(matrix: Matrix) -> None:
-    """Copy the lower triangle to the upper one, in blocks that fit the cache."""
+def mirrored(matrix: Matrix) -> Matrix:
+    """Copy the lower triangle to the upper one, in blocks that fit the cache; return the matrix."""
     size = matrix.shape[0]
     for top in range(0, size, _BLOCK):
         bottom = min(top + _BLOCK, size)
@@ -192,3 +199,4 @@ def _mirror(matrix: Matrix) -> None:
         corner = matrix[top:bottom, top:bottom]
         lower = np.tril(corner, -1)
         corner[:] = lower + lower.T + np.diag(corner.diagonal())
+    return matrix
