@@ -90,7 +90,7 @@ class Server:
 
     def __init__(self, folder: Path, network: Path, source: str | None = None) -> None:
         """Make a key; with a source, run the code of another checkout."""
-        self.folder, self.network = folder, network
+        self.folder, self.network, self.asked_with = folder, network, network
         folder.mkdir(exist_ok=True)
         self._environment = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
         if source is not None:
@@ -289,7 +289,7 @@ def ask_for_load(options: argparse.Namespace) -> None:
 
 def second_process(server: Server, **options: object) -> subprocess.Popen[str]:
     """Start the process that asks."""
-    arguments = {"network": server.network, "port": server.port, "key": server.key} | options
+    arguments = {"network": server.asked_with, "port": server.port, "key": server.key} | options
     given = [f"--{name}={value}" for name, value in arguments.items()]
     return subprocess.Popen(  # noqa: S603 - this script
         [sys.executable, __file__, "ask", *given], stdout=subprocess.PIPE, text=True
@@ -387,10 +387,13 @@ def compare(before: str, seconds: float) -> None:
     rates: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         network = generate_city(0, EDGES).largest_component()
+        mine = Path(folder) / "now.npz"
+        network.save(mine)
         for name, source in (("before", before), ("now", None)):
             file = Path(folder) / f"{name}.npz"
             _save_city(file, source)  # files of networks have versions: each code writes its own
             server = Server(Path(folder) / name, file, source)
+            server.asked_with = mine  # and who asks is of this code
             prepared(server, World(network, 7))
             rows += [
                 {"code": name} | quietest(server, kind, seed, seconds)

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 from typer.testing import CliRunner
 
-from parts import require_module
-from services import add_key, running, small_city, trip_between
+from parts import require_command, require_module
+from services import add_key, postgresql, running, small_city, trip_between
 from superarm import DataError
 from superarm.cli.app import make_app
 from superarm.matching.moving import EdgeMap
@@ -108,6 +108,43 @@ def test_a_service_goes_on_with_another_map(tmp_path: Path) -> None:
     refused = CliRunner().invoke(make_app("network"), wrong)
     assert "was not made for" in str(refused.exception)
     assert not (tmp_path / "x.db").exists()
+
+
+def test_trips_in_postgresql_move_in_place(tmp_path: Path) -> None:
+    require_command("pg_ctlcluster", "postgresql")
+    old, new = CITY, renamed(CITY).take(np.arange(CITY.n_edges)[20:], "test")
+    old.save(tmp_path / "old.npz")
+    new.save(tmp_path / "new.npz")
+    (tmp_path / "pg").mkdir()
+    with postgresql(tmp_path / "pg") as url:
+        key = add_key(url, "admin")
+        rng = np.random.default_rng(0)
+        with running(tmp_path, "--network", "old.npz", "--database", url, key=key) as server:
+            for number in range(6):
+                edges, energies = trip_between(old, rng)
+                trip: dict[str, object] = {"trip_id": f"t{number}", "edges": edges}
+                trip |= {
+                    "driven_at": WHEN,
+                    "edge_energy_wh": energies,
+                    "edge_duration_s": [20.0] * len(edges),
+                }
+                assert server.ask("POST", "/v1/trips", trip).status == 201
+            server.learned(6)
+        files = [str(tmp_path / "old.npz"), str(tmp_path / "new.npz")]
+        arguments = ["network", "update", *files, "--database", url]
+        refused = CliRunner().invoke(make_app("network"), arguments)
+        assert refused.exit_code == 2
+        assert "in-place" in refused.output
+        done = CliRunner().invoke(make_app("network"), [*arguments, "--in-place"])
+        assert done.exit_code == 0, done.output
+        state = ["--state", str(tmp_path / "state")]
+        with running(
+            tmp_path, "--network", "new.npz", "--database", url, *state, key=key
+        ) as server:
+            stats = server.learned(6)
+            assert stats["times"]["trips"] == 6
+            stored = server.ask("GET", "/v1/trips/t3").json["trip"]
+            assert all(name.startswith("new-") for name in stored["edges"])
 
 
 def test_database_and_output_go_together(tmp_path: Path) -> None:

@@ -56,7 +56,8 @@ def snapshots_in(folder: Path, url: str, network: RoadNetwork = CITY) -> Snapsho
     database = Database(url)
     identity = database.identity()
     database.close()
-    return Snapshots(folder, Fleet(network).fingerprint(), identity)
+    fleet = Fleet(network)
+    return Snapshots(folder, fleet.fingerprint(), identity, fleet.time_model)
 
 
 def newest_snapshot(database: str, network: RoadNetwork = CITY) -> Learned:

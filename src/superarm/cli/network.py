@@ -82,33 +82,51 @@ def update(
     old: Annotated[Path, typer.Argument(help="The network that trips were learned on.")],
     new: Annotated[Path, typer.Argument(help="The network to go on with.")],
     database: Annotated[
-        Path | None, typer.Option(help="A service's SQLite database of the old network.")
+        str | None,
+        typer.Option(help="A service's database of the old network: a file, or PostgreSQL's URL."),
     ] = None,
     output: Annotated[
         Path | None, typer.Option(help="Where to write the database of the new network.")
     ] = None,
+    *,
+    in_place: Annotated[
+        bool,
+        typer.Option(
+            "--in-place",
+            help="Change the PostgreSQL database itself; make a copy first (createdb -T OLD NEW).",
+        ),
+    ] = False,
 ) -> None:
     """Say which edges are still there, and move what was learned to the new map."""
-    if (database is None) != (output is None):
+    remote = database is not None and "://" in database
+    if remote and (output is not None or not in_place):
+        msg = "a PostgreSQL database is changed --in-place, without --output; copy it before"
+        raise typer.BadParameter(msg)
+    if not remote and (in_place or (database is None) != (output is None)):
         raise typer.BadParameter("--database and --output go together")  # noqa: EM101, TRY003
     before, now = (open_network(path).largest_component() for path in (old, new))  # as served
     edges = EdgeMap.between(before, now)
     for line in edges.lines():
         typer.echo(line)
-    if database is None or output is None:
+    if database is None:
         return
     from superarm.service.database import Database  # noqa: PLC0415 - an optional part
     from superarm.service.trips.moving import copy_sqlite, move_trips  # noqa: PLC0415
 
-    copy_sqlite(database, output)
-    try:
-        moved = move_trips(Database(str(output)), edges)
-    except BaseException:
-        output.unlink()  # half moved is worse than nothing
-        raise
+    if output is None:  # one transaction: all of it or nothing
+        place = Database(database)
+        moved, name = move_trips(place, edges), place.name
+        place.close()
+    else:
+        copy_sqlite(Path(database), output)
+        try:
+            moved, name = move_trips(Database(str(output)), edges), str(output)
+        except BaseException:
+            output.unlink()  # half moved is worse than nothing
+            raise
     for line in moved.lines():
         typer.echo(line)
-    typer.echo(f"Database: {output}")
+    typer.echo(f"Database: {name}")
 
 
 @app.command(name="list")

@@ -6,6 +6,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 from rich.console import Console
@@ -51,6 +52,17 @@ def serve(  # noqa: PLR0913, PLR0917 - a server has these options
         int, typer.Option(min=10, help="Connections from one address; raise it behind a proxy.")
     ] = 256,
     log_level: Annotated[Literal["info", "warning"], typer.Option()] = "info",
+    keep_traces: Annotated[
+        Path | None,
+        typer.Option(help="Keep GPS traces as they are sent in this folder; else they are not."),
+    ] = None,
+    timezone: Annotated[
+        str | None,
+        typer.Option(
+            help="Where the roads are, like Europe/Luxembourg: says which part of the day it is. "
+            "Without it, times of day are as requests and reports write them."
+        ),
+    ] = None,
     *,
     demo: Annotated[
         bool,
@@ -80,6 +92,8 @@ def serve(  # noqa: PLR0913, PLR0917 - a server has these options
         snapshot_every=snapshot_every,
         retain_days=retain_days,
         rate=rate,
+        keep_traces=keep_traces,
+        timezone=_zone(timezone),
         limits=Limits(in_all=max(1_000, connections), per_address=connections),
     )
     console = Console(stderr=True)
@@ -89,6 +103,16 @@ def serve(  # noqa: PLR0913, PLR0917 - a server has these options
         console.print(text, highlight=False, soft_wrap=True)
 
     run(settings, host=host, port=port, log_level=log_level, listening=listening)
+
+
+def _zone(name: str | None) -> ZoneInfo | None:
+    if name is None:
+        return None
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        msg = f"there is no time zone {name!r}; give one like Europe/Luxembourg, or install tzdata"
+        raise typer.BadParameter(msg) from error
 
 
 @keys.command()

@@ -83,17 +83,22 @@ class ServicePlanner:
 
 def measured(drive: Drive, report: Report) -> dict[str, object]:
     """Return what is told of a drive."""
-    energies = drive.energy_wh
+    energies, took = drive.energy_wh, np.maximum(np.diff(drive.entered_s), 0.0)
     if report == "totals":
-        return {"total_energy_wh": drive.total_wh}
+        return {"total_energy_wh": drive.total_wh, "duration_s": float(took.sum())}
     speeds = np.maximum(drive.speed_ms, 0.0).tolist()
     if report == "edges":
-        return {"edge_energy_wh": energies.tolist(), "speeds_ms": speeds}
+        return {
+            "edge_energy_wh": energies.tolist(),
+            "speeds_ms": speeds,
+            "edge_duration_s": took.tolist(),
+        }
     spans = [
         {
             "first": first,
             "last": min(first + _SPAN, energies.size) - 1,
             "energy_wh": float(energies[first : first + _SPAN].sum()),
+            "duration_s": float(took[first : first + _SPAN].sum()),
         }
         for first in range(0, energies.size, _SPAN)
     ]

@@ -344,7 +344,10 @@ def reports_of(trips: Iterable[MatchedTrip], network: RoadNetwork) -> Iterator[d
             "driven_at": zone_of_utc(trip.driven_s).isoformat(),
             "edges": network.edge_ids[trip.edges].tolist(),
             "speeds_ms": [round(float(speed), 2) for speed in trip.speed_ms],
+            "edge_duration_s": [round(float(took), 2) for took in np.diff(trip.entered_s)],
         }
+        if np.isfinite(trip.warm_c):
+            body["temperature_c"] = round(float(trip.warm_c), 1)
         if trip.is_by_edge:
             body["edge_energy_wh"] = [round(float(energy), 4) for energy in trip.energy_wh]
         else:

@@ -1,8 +1,17 @@
 """Electric vehicles, as far as their energy and the roads open to them depend on it."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from superarm.arrays import require_positive
+
+COMFORT_C = (18.0, 24.0)
+"""Temperatures of the air between which nobody heats or cools."""
+
+HEATING_W, COOLING_W = 90.0, 60.0
+"""What a car's heating and cooling take per degree beyond: 1.6 kW when it freezes."""
+
+COLDEST_C, HOTTEST_C = -60.0, 60.0
+_USUAL_K, _ZERO_K = 293.15, 273.15
 
 
 @dataclass(frozen=True)
@@ -36,3 +45,29 @@ class Vehicle:
             if getattr(self, name) > 1:
                 msg = f"{name} must not exceed 1, got {getattr(self, name)}"
                 raise ValueError(msg)
+
+    def loaded(self, payload_kg: float) -> "Vehicle":
+        """Return the vehicle with so much more on board."""
+        if not payload_kg >= 0:
+            msg = f"payload_kg must not be negative, got {payload_kg}"
+            raise ValueError(msg)
+        return replace(self, mass_kg=self.mass_kg + payload_kg)
+
+    def at_temperature(self, celsius: float) -> "Vehicle":
+        """Return the vehicle in air of this temperature: denser when cold, and heated or cooled.
+
+        Of a car heating takes `HEATING_W` and cooling `COOLING_W` per degree that the air is away
+        from what is comfortable; of others in proportion to their front.
+
+        >>> cold = Vehicle().at_temperature(0.0)
+        >>> round(cold.auxiliary_power_w), round(cold.air_density, 3)
+        (1620, 1.288)
+        """
+        if not COLDEST_C <= celsius <= HOTTEST_C:
+            msg = f"air has from {COLDEST_C} to {HOTTEST_C} degrees Celsius, got {celsius}"
+            raise ValueError(msg)
+        low, high = COMFORT_C
+        power = HEATING_W * max(low - celsius, 0.0) + COOLING_W * max(celsius - high, 0.0)
+        power *= self.front_area_m2 / Vehicle.front_area_m2
+        density = self.air_density * (_USUAL_K / (celsius + _ZERO_K))
+        return replace(self, auxiliary_power_w=self.auxiliary_power_w + power, air_density=density)

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from superarm.arrays import Rows, Vector
 from superarm.errors import InfeasibleError
 from superarm.navigation import EnergyModel
+from superarm.navigation.times import part_of_day
 from superarm.service.http.access import Reporting
 from superarm.service.http.gate import Refused
 from superarm.service.http.keys import Key
@@ -30,6 +31,7 @@ logger = logging.getLogger("superarm.service")
 TRUTH_SEED = 20_250_424
 MOST_AT_ONCE = 1_000
 _REMEMBERED = 5_000
+_BUSY = (0.9, 1.0, 1.4)  # times at parts of the day
 
 
 class DriveRequest(BaseModel):
@@ -49,6 +51,7 @@ class Driven(BaseModel):
 
     number: int
     energy_wh: float = Field(description="Measured.")
+    minutes: float = Field(description="Likewise.")
     predicted_wh: float
     predicted_std_wh: float
     true_wh: float = Field(description="Mean energy of the route driven, on the hidden truth.")
@@ -77,6 +80,9 @@ class HiddenTruth:
         usual = np.maximum(model.prior_cost_wh, 1e-9)
         true = model.draw_truth_wh("positive", rng) - model.potential_wh
         self._factor = np.maximum(true, 0.0) / usual
+        spread = np.where(fleet.network.junction_light[fleet.network.to_junction], 0.5, 0.25)
+        slow = np.exp(0.2 + spread * rng.standard_normal(usual.size))
+        self._usual_s = fleet.time_model.limit_s * slow + 2.0
 
     def cost_wh(self, drivetrain: Drivetrain) -> Vector:
         """Return the true mean dissipation of every edge, never negative."""
@@ -90,6 +96,13 @@ class HiddenTruth:
         """Return one measurement of each."""
         noise = drivetrain.noise_wh * self._rng.standard_normal(edges.size)
         return self.energy_wh(edges, drivetrain) + noise
+
+    def measured_s(self, edges: Rows, part: int) -> Vector:
+        """Return how long one passage of each takes; more at some parts of the day."""
+        busy = _BUSY[part] * np.exp(0.08 * self._rng.standard_normal())
+        each = np.exp(0.2 * self._rng.standard_normal(edges.size))
+        seconds: Vector = self._usual_s[edges] * busy * each
+        return seconds
 
 
 class Driver:
@@ -133,11 +146,13 @@ class Driver:
         """Drive and report; no trip but a reason if the service does not believe the report."""
         edges = route.edges
         drivetrain = self._state.fleet.drivetrain(route.vehicle)
-        measured = self._truth.measured_wh(edges, drivetrain)
+        measured, now = self._truth.measured_wh(edges, drivetrain), datetime.now(UTC)
+        took = self._truth.measured_s(edges, part_of_day(now))
         trip = TripIn(
             trip_id=f"demo-{secrets.token_hex(8)}",
             route_id=route_id,
-            driven_at=datetime.now(UTC),
+            driven_at=now,
+            edge_duration_s=list(took.tolist()),
             edge_energy_wh=list(measured.tolist()),
             speeds_ms=[0.0] * (edges.size + 1),  # in this world nothing is stored in motion
         )
@@ -150,6 +165,7 @@ class Driver:
         driven = Driven(
             number=self._number,
             energy_wh=float(measured.sum()),
+            minutes=float(took.sum()) / 60,
             predicted_wh=route.mean_wh,
             predicted_std_wh=route.std_wh,
             true_wh=float(self._truth.energy_wh(edges, drivetrain).sum()),

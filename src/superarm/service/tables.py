@@ -64,6 +64,12 @@ calibration = Table(
     Column("routed", BigInteger, nullable=False),
     Column("routed_wh", Float, nullable=False),
     Column("best_wh", Float, nullable=False),
+    Column("time_trips", BigInteger, nullable=False, server_default="0"),
+    Column("time_z", Float, nullable=False, server_default="0"),
+    Column("time_squares", Float, nullable=False, server_default="0"),
+    Column("time_inside", BigInteger, nullable=False, server_default="0"),
+    Column("time_s", Float, nullable=False, server_default="0"),
+    Column("time_predicted_s", Float, nullable=False, server_default="0"),
 )
 """Sums over all trips of a key and vehicle class, against what was predicted when they came."""
 
@@ -84,6 +90,11 @@ trips = Table(
     Column("spans", LargeBinary, nullable=False),
     Column("energies_wh", LargeBinary, nullable=False),
     Column("at_rest", Boolean),
+    Column("durations", LargeBinary),
+    Column("measured_s", Float),
+    Column("predicted_s", Float),
+    Column("predicted_std_s", Float),
+    Column("time_inside", Boolean),
     Column("left_out", Text),
     Column("vehicle_class", String(10), nullable=False),
     Column("spread", Float, nullable=False),

@@ -9,6 +9,7 @@ import subprocess
 import time
 import zlib
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -80,6 +81,13 @@ def test_a_route_has_everything_promised(served: Served) -> None:
     assert profile["energy_wh"][-1] == pytest.approx(route["energy_wh"], abs=0.01)
     assert profile["energy_std_wh"][-1] == pytest.approx(route["energy_std_wh"], abs=0.01)
     assert profile["distance_m"][-1] == pytest.approx(route["length_m"], abs=0.1)
+    assert 0 < route["minutes_low"] < route["minutes"] < route["minutes_high"]
+    assert profile["seconds"][-1] == pytest.approx(60 * route["minutes"], abs=0.5)
+    departs, arrives = (
+        datetime.fromisoformat(route[name]) for name in ("departs_at", "arrives_at")
+    )
+    assert (arrives - departs).total_seconds() == pytest.approx(60 * route["minutes"], abs=1.5)
+    assert route["arrives_early"] < route["arrives_at"] < route["arrives_late"]
     assert route["exploration_wh"] >= 0
     for other in route["alternatives"]:
         assert other["edges"] != route["edges"]

@@ -94,6 +94,9 @@ def test_click_drive_and_watch_it_learn(browser: Browser, demo: Server) -> None:
     expect(page.locator("#interval")).to_have_text(f"90 %: {low} to {high}")
     kilometres = f"{route['length_m'] / 1000:.2f} km, {len(route['edges'])} edges"
     expect(page.locator("#length")).to_have_text(kilometres)
+    expect(page.locator("#minutes")).to_contain_text("min")
+    expect(page.locator("#minutes-interval")).to_contain_text("90 %:")
+    expect(page.locator("#arrives")).to_contain_text(route["arrives_at"][11:16])
     expect(page.locator("#choices button")).to_have_count(1 + len(route["alternatives"]))
     if not route["alternatives"]:
         expect(page.locator("#choices")).to_be_hidden()
@@ -107,7 +110,7 @@ def test_click_drive_and_watch_it_learn(browser: Browser, demo: Server) -> None:
     with page.expect_response("**/v1/demo/drive") as driven:
         page.click("#drive")
     trip = driven.value.json()
-    expect(page.locator("#driven")).to_contain_text(f"Used {shown_energy(trip['energy_wh'])}")
+    expect(page.locator("#driven")).to_contain_text(f"min and {shown_energy(trip['energy_wh'])};")
     page.click("#tour")
     expect(page.locator("#driven")).to_contain_text("100 trips driven", timeout=180_000)
     assert page.locator("#progress").evaluate("bar => bar.value") == 100

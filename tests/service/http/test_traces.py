@@ -1,5 +1,7 @@
 """Raw GPS over HTTP: matched, stored and learned like any other trip."""
 
+import gzip
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -79,6 +81,36 @@ def test_points_are_not_kept(served: tuple[Server, str], folder: Path) -> None:
     assert server.ask("POST", "/v1/traces", body).status == 201
     for file in folder.rglob("*"):
         assert not file.is_file() or longitude.encode() not in file.read_bytes()
+
+
+def test_a_setting_keeps_points_as_they_were_sent(tmp_path: Path) -> None:
+    CITY.save(tmp_path / "city.npz")
+    database = str(tmp_path / "trips.db")
+    key = add_key(database, "report")
+    options = ["--network", "city.npz", "--database", database, "--keep-traces", "kept"]
+    with running(tmp_path, *options, key=key) as server:
+        _, body = a_trace(20)
+        assert server.ask("POST", "/v1/traces", body).status == 201
+        assert server.ask("POST", "/v1/traces", body).status == 200
+        (file,) = (tmp_path / "kept").rglob("*.json.gz")
+        assert json.loads(gzip.decompress(file.read_bytes())) == body
+        _, bad = a_trace(21, trace_id="../../escape")
+        assert server.ask("POST", "/v1/traces", bad).status == 201
+        assert len(list((tmp_path / "kept").rglob("*.json.gz"))) == 2
+
+
+def test_traces_teach_times_and_carry_temperature_and_load(
+    served: tuple[Server, str],
+) -> None:
+    server, key = served
+    client = Client(server.url, key)
+    _, body = a_trace(30, temperature_c=21.0, payload_kg=80.0)
+    (trip,) = client.trace(**body)["trips"]
+    assert trip["status"] == "accepted", trip
+    stored = client.trip(trip["trip_id"])["trip"]
+    seconds = body["seconds"][-1]
+    assert 0.5 * seconds < stored["measured_s"] <= seconds + 1
+    assert stored["vehicle"] == "car"
 
 
 @pytest.mark.parametrize(

@@ -284,9 +284,9 @@ def test_large_networks_are_summed_up_and_go_through_shared_memory(
     assert isinstance(belief, InducedGP)
     assert (belief.residual[N:] < 1e-9).all()  # gains are learned, whatever is summed up
     std, visits = np.sqrt(belief.variance), READER.visits([trip])
-    shared = SharedPosteriors(fleet.n_arms, 60)
+    shared = SharedPosteriors(fleet.n_arms, 60, fleet.time_model)
     for slot in (1, 0):
-        shared.write(slot, belief, std, visits)
+        shared.write(slot, belief, std, visits, fleet.usual_times)
     seen = shared.read(0, fleet, version=3, trips=1)
     assert_array_equal(seen.belief.mean, belief.mean)
     assert_array_equal(seen.counts, visits)

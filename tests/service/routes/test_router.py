@@ -21,8 +21,8 @@ require_module("fastapi", "service")
 from superarm.service.model.fleet import CLASSES, Fleet  # noqa: E402
 from superarm.service.model.posterior import RoadPosterior  # noqa: E402
 from superarm.service.routes.battery import Battery, probability_of_arrival  # noqa: E402
+from superarm.service.routes.intervals import INTERVAL  # noqa: E402
 from superarm.service.routes.router import (  # noqa: E402
-    INTERVAL,
     LEAST_PROBABILITY,
     MOST_SHARED,
     RouteQuery,

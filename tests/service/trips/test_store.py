@@ -127,14 +127,26 @@ def test_motion_between_edges_is_not_charged_to_roads() -> None:
         TripIn(trip_id="a", edges=edges, driven_at=NOW, total_energy_wh=1.0, speeds_ms=[0.0, 1e9])
 
 
-def test_trips_without_speeds_have_the_checksum_they_always_had() -> None:
-    edges, energies = trip_between(CITY, np.random.default_rng(5))
-    plain = TripIn(trip_id="a", edges=edges, driven_at=NOW, edge_energy_wh=[*energies])
-    body = plain.model_dump(mode="json", exclude={"trip_id", "speeds_ms"})
+@pytest.mark.parametrize("offset", ["+00:00", "+05:30"])
+def test_trips_without_what_came_later_have_the_checksum_they_always_had(offset: str) -> None:
+    edges, _ = trip_between(CITY, np.random.default_rng(5))
+    whole, when = {"first": 0, "last": 3, "energy_wh": 5.0}, f"2026-03-01T12:00:00{offset}"
+    plain = TripIn.model_validate(
+        {"trip_id": "a", "edges": edges, "driven_at": when, "spans": [whole]}
+    )
+    utc = {"+00:00": "2026-03-01T12:00:00Z", "+05:30": "2026-03-01T06:30:00Z"}[offset]
+    body: dict[str, object] = {"route_id": None, "edges": edges, "gaps": [], "vehicle": None}
+    body |= {"driven_at": utc, "edge_energy_wh": None, "spans": [whole], "total_energy_wh": None}
     known = hashlib.sha256(json.dumps(body, separators=(",", ":")).encode()).hexdigest()
     assert content_digest(plain) == known
-    fast = plain.model_copy(update={"speeds_ms": [0.0] * (len(edges) + 1)})
-    assert content_digest(fast) != known
+    for change in (
+        {"speeds_ms": [0.0] * (len(edges) + 1)},
+        {"duration_s": 3.0},
+        {"edge_duration_s": [1.0] * len(edges)},
+        {"temperature_c": 0.0},
+        {"payload_kg": 0.0},
+    ):
+        assert content_digest(plain.model_copy(update=change)) != known
 
 
 def test_a_trip_is_kept_once_and_other_content_is_refused(database: Database) -> None:

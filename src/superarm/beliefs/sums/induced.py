@@ -127,7 +127,7 @@ class InducedGP(ObservesSums):
             )
             raise CapacityError(msg)
         prior = FinitePrior.of_kernel(arms, kernel, noise_variance, mean)
-        features, residual = _partial_cholesky(arms, kernel, most)
+        features, residual = partial_cholesky(arms, kernel, most)
         size = features.shape[0]
         return cls(
             prior=prior,
@@ -212,7 +212,7 @@ class InducedGP(ObservesSums):
         """Return the belief before the first observation; its own prior keeps its features."""
         size, parts = self.core_mean.size, {}
         if prior is not None and prior is not self.prior and prior.kernel is not None:
-            features, residual = _partial_cholesky(prior.universe.arms, prior.kernel, size)
+            features, residual = partial_cholesky(prior.universe.arms, prior.kernel, size)
             size = features.shape[0]
             parts = {"features": frozen(features), "residual": frozen(residual)}
         return changed(
@@ -254,7 +254,7 @@ class InducedPosterior(PlacedView):
         return (belief.prior.mean + core @ belief.features + rest)[self.places]
 
 
-def _partial_cholesky(arms: Arms, kernel: Kernel, most: int) -> tuple[Matrix, Vector]:
+def partial_cholesky(arms: Arms, kernel: Kernel, most: int) -> tuple[Matrix, Vector]:
     """Return features (M, n) and what they leave of the variances, pivoting on the largest."""
     prior = kernel.diagonal(arms)
     left = prior.copy()

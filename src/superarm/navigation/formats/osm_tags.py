@@ -32,6 +32,7 @@ _OPEN_BARRIERS = {
 _MPH, _FEET, _INCHES, _SHORT_TON = 1.609344, 0.3048, 0.0254, 0.90718474
 _UNLIMITED_KMH, _WALK_KMH, _FASTEST_KMH, _SLOWEST_KMH = 130.0, 6.0, 150.0, 3.0
 _MOST_LANES = 16
+_LIGHTEST_HGV_T = 3.5
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,8 @@ def _direction(tags: Mapping[str, str], kind: str) -> int:
 
 def _rules(tags: Mapping[str, str], kind: str, way: str, both: bool) -> Rules:  # noqa: FBT001
     cars, trucks = _level(tags, _CAR_KEYS, way), _level(tags, _TRUCK_KEYS, way)
-    heavy = _smallest(tags, ("maxweight:hgv", "maxweightrating:hgv"), tons)
+    # who is lighter than this is none of those meant
+    heavy = max(_smallest(tags, ("maxweight:hgv", "maxweightrating:hgv"), tons), _LIGHTEST_HGV_T)
     total = _smallest(tags, ("maxweight", "maxweightrating", "maxgcweight"), tons)
     return Rules(
         cars=cars,

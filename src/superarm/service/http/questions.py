@@ -12,7 +12,13 @@ from superarm.service.http.access import Reading
 from superarm.service.http.gate import Refused
 from superarm.service.http.keys import RANKS
 from superarm.service.http.problems import ANY_BODY, ANY_KEY, problems
-from superarm.service.http.schemas import AlarmOut, Calibration, KeyCalibration, StatsAnswer
+from superarm.service.http.schemas import (
+    AlarmOut,
+    Calibration,
+    KeyCalibration,
+    StatsAnswer,
+    TimeCalibration,
+)
 from superarm.service.http.state import ServiceState
 from superarm.service.model.fleet import CLASSES
 from superarm.service.model.vehicle import ClassName, Parameters
@@ -52,6 +58,9 @@ _EXAMPLES = {
             "vehicle": "truck",
             "battery": {"charge_wh": 30000, "capacity_wh": 60000, "reserve_wh": 5000},
             "alternatives": 2,
+            "departs_at": "2026-03-02T08:15:00+01:00",
+            "temperature_c": -3,
+            "payload_kg": 4200,
         },
     },
 }
@@ -146,7 +155,8 @@ def add_questions(app: FastAPI, state: ServiceState) -> None:
 def _cost(request: RouteRequest) -> float:
     """Return how many plain requests a request for a route costs beside itself."""
     cost = _COST_OF_ALTERNATIVE * request.alternatives
-    if isinstance(request.vehicle, Parameters):
+    changed = request.temperature_c is not None or bool(request.payload_kg)
+    if isinstance(request.vehicle, Parameters) or changed:
         cost += _COST_OF_PARAMETERS
     return cost + _COST_OF_BATTERY if request.battery is not None else cost
 
@@ -176,6 +186,8 @@ def stats_for(state: ServiceState, key_id: str | None) -> StatsAnswer:
         mean_best_wh=_mean(everything.best_wh, everything.routed),
         calibration=_calibration(everything),
         recent=_calibration(state.recent()),
+        times=_of_times(everything),
+        recent_times=_of_times(state.recent()),
         vehicles=_by_vehicle(sums),
         keys=[key_calibration(state, key) for key in shown],
         alarms=[
@@ -214,6 +226,7 @@ def key_calibration(state: ServiceState, key_id: str) -> KeyCalibration:
         surprise=surprise,
         advice=_advice(standing, gain, std, total),
         calibration=_calibration(total),
+        times=_of_times(total),
         vehicles=_by_vehicle(sums),
     )
 
@@ -244,9 +257,25 @@ def _by_vehicle(sums: Any) -> dict[str, Calibration]:  # noqa: ANN401 - sums by 
     return {name: _calibration(some) for name, some in sorted(classes.items())}
 
 
+def _spread(mean: float | None, square: float | None) -> float | None:
+    return None if mean is None or square is None else max(square - mean**2, 0.0) ** 0.5
+
+
+def _of_times(sums: Sums) -> TimeCalibration:
+    count = sums.time_trips
+    mean, square = _mean(sums.time_z, count), _mean(sums.time_squares, count)
+    return TimeCalibration(
+        trips=count,
+        coverage_90=_mean(sums.time_inside, count),
+        mean_z=mean,
+        std_z=_spread(mean, square),
+        time_ratio=sums.time_s / sums.time_predicted_s if count > 0 else None,
+    )
+
+
 def _calibration(sums: Sums) -> Calibration:
     mean, square = _mean(sums.z, sums.trips), _mean(sums.squares, sums.trips)
-    spread = None if mean is None or square is None else max(square - mean**2, 0.0) ** 0.5
+    spread = _spread(mean, square)
     ratio = sums.energy_wh / sums.predicted_wh if sums.trips > 0 and sums.predicted_wh else None
     return Calibration(
         trips=sums.trips,

@@ -49,6 +49,16 @@ class Calibration(BaseModel):
     energy_ratio: float | None = Field(description="Measured over predicted energy.")
 
 
+class TimeCalibration(BaseModel):
+    """Likewise of trips that say how long they took."""
+
+    trips: int
+    coverage_90: float | None = Field(description="Share inside the 90 % interval.")
+    mean_z: float | None = Field(description="Zero if predictions are not biased.")
+    std_z: float | None = Field(description="One if intervals are as wide as they should be.")
+    time_ratio: float | None = Field(description="Measured over predicted time.")
+
+
 class KeyCalibration(BaseModel):
     """What is made of a key's trips."""
 
@@ -62,6 +72,7 @@ class KeyCalibration(BaseModel):
     surprise: float | None = Field(description="How its last trips surprised, in deviations.")
     advice: str | None = Field(description="What its owner should look at, if anything.")
     calibration: Calibration
+    times: TimeCalibration
     vehicles: dict[str, Calibration]
 
 
@@ -86,6 +97,8 @@ class StatsAnswer(BaseModel):
     mean_best_wh: float | None = Field(description="Expected of the best route, when issued.")
     calibration: Calibration
     recent: Calibration = Field(description="Over the last 1,000 trips.")
+    times: TimeCalibration
+    recent_times: TimeCalibration = Field(description="Over the last 1,000 trips.")
     vehicles: dict[str, Calibration]
     keys: list[KeyCalibration] = Field(description="All for an administrator, else one's own.")
     alarms: list[AlarmOut]

@@ -8,8 +8,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -81,6 +83,9 @@ class Settings:
         most_waiting_writes: beyond, reports are turned away.
         limits: of connections.
         seed: of the random numbers of exploration, for tests.
+        keep_traces: folder in which GPS traces are kept as they were sent; by default none is.
+        timezone: in which the roads are, like ``Europe/Luxembourg``; by default times of day are
+            as requests and reports write them.
     """
 
     network: RoadNetwork
@@ -95,6 +100,8 @@ class Settings:
     most_waiting_writes: int = 2_000
     limits: Limits = field(default_factory=Limits)
     seed: int | None = None
+    keep_traces: Path | None = None
+    timezone: ZoneInfo | None = None
 
 
 class ServiceState:
@@ -119,8 +126,9 @@ class ServiceState:
         self._strangers = RateLimit(_STRANGERS_PER_SECOND, 5 * _STRANGERS_PER_SECOND)
         self._looks = RateLimit(_LOOKS_PER_SECOND, _LOOKS_PER_SECOND)
         tokens = RouteTokens(self.network, self.database.route_secret())
-        self.navigator = Navigator(self.network, self.fleet, tokens, settings.seed)
-        self.intake = Intake(self.network, Reader(self.fleet), tokens)
+        zone = settings.timezone
+        self.navigator = Navigator(self.network, self.fleet, tokens, settings.seed, zone)
+        self.intake = Intake(self.network, Reader(self.fleet), tokens, zone)
         self.store = TripStore(self.database, self.network, self.fleet.n_slots)
         self.posteriors = Posteriors()
         self.ready = False
@@ -146,7 +154,8 @@ class ServiceState:
             retain_days=settings.retain_days,
         )
         self.watch = Watch(self.database, self.keys)
-        shared = SharedPosteriors(self.fleet.n_arms, self.fleet.n_features)
+        fleet = self.fleet
+        shared = SharedPosteriors(fleet.n_arms, fleet.n_features, fleet.time_model)
         self.learning = Learning(learner, shared, self.fleet, self._swap, self._told)
         self.writer = Writer(
             self.store, self._stored, self.watch.failed, settings.most_waiting_writes
@@ -191,7 +200,8 @@ class ServiceState:
                 vehicle = list(CLASSES.values())[number % len(CLASSES)]
                 try:
                     issued, _ = self.navigator.route(
-                        Question(query, vehicle, None, None), current.posterior
+                        Question(query, vehicle, datetime.now(UTC), None, None),
+                        current.posterior,
                     )
                 except InfeasibleError:  # a network may have places nothing leads to
                     continue
@@ -200,6 +210,7 @@ class ServiceState:
                     route_id=self.navigator.tokens.written(issued),
                     driven_at="2026-01-01T00:00:00Z",  # type: ignore[arg-type]
                     total_energy_wh=issued.mean_wh,
+                    duration_s=600.0,
                 )
                 self.intake.checked([trip], "", "", Standing(""), current.posterior)
 

@@ -1,18 +1,25 @@
 """The endpoint for GPS traces: matched, then kept like any other trips."""
 
 import asyncio
+import gzip
+import hashlib
+import logging
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic_core import from_json
 
+from superarm.saving.files import write_atomically
 from superarm.service.http.access import Reporting
 from superarm.service.http.gate import Refused
 from superarm.service.http.problems import ANY_BODY, ANY_KEY, problems
 from superarm.service.http.reports import cost_of
 from superarm.service.http.state import ServiceState
 from superarm.service.trips.traces import TraceIn, TraceOutcome, TraceReader
+
+logger = logging.getLogger("superarm.service")
 
 _POINTS_PER_REQUEST = 20.0
 _MOST_WAITING = 16
@@ -53,6 +60,17 @@ def read_trace(body: bytes) -> TraceIn:
     return TraceIn.model_validate(given)
 
 
+def _keep(folder: Path, key_id: str, trace_id: str, body: bytes) -> None:
+    """Write a trace as it was sent, under a name that nobody chooses."""
+    name = hashlib.sha256(f"{key_id}\0{trace_id}".encode()).hexdigest()[:32]
+    target = folder / key_id / f"{name}.json.gz"
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(target, lambda file: file.write(gzip.compress(body)))
+    except OSError as error:  # the trip is stored; a full disk does not undo that
+        logger.warning("a trace could not be kept: %s", error)
+
+
 def add_traces(app: FastAPI, state: ServiceState) -> None:
     """Add the endpoint."""
     reader = TraceReader(state.network)
@@ -89,4 +107,6 @@ def add_traces(app: FastAPI, state: ServiceState) -> None:
         kept = await state.keep(trips, key) if trips else []
         outcome.trips.extend(kept)
         new = any(trip.status == "accepted" for trip in kept)
+        if new and state.settings.keep_traces is not None:
+            await asyncio.to_thread(_keep, state.settings.keep_traces, key.id, trace.trace_id, body)
         return JSONResponse(outcome.model_dump(), status_code=201 if new else 200)

@@ -27,6 +27,7 @@ from superarm.arrays import Vector
 from superarm.beliefs import DenseGP, InducedGP, MatrixMemory
 from superarm.errors import SuperarmError
 from superarm.navigation import RoadNetwork
+from superarm.navigation.times import TravelTimes
 from superarm.service.database import Database, now_us
 from superarm.service.learning.comparing import compared
 from superarm.service.learning.shared import SLOTS, SharedPosteriors
@@ -43,6 +44,7 @@ from superarm.service.trips.history import (
     ReadTrip,
     bisected,
     sound_evidence,
+    sound_times,
 )
 from superarm.service.trips.quarantine import forget_quarantined, move_aside
 from superarm.service.trips.standings import Standing, set_aside
@@ -101,7 +103,9 @@ class Learner:
         self._settings = settings
         self._fleet = Fleet(RoadNetwork.load(settings.network))
         self._reader: Reader[Any] = Reader(self._fleet)
-        self._shared = SharedPosteriors(self._fleet.n_arms, self._fleet.n_features, settings.handle)
+        self._shared = SharedPosteriors(
+            self._fleet.n_arms, self._fleet.n_features, self._fleet.time_model, settings.handle
+        )
         self._database = Database(settings.database)
         self._history: History[Any] = History(self._database, self._reader)
         self._writer = ThreadPoolExecutor(1)
@@ -173,20 +177,25 @@ class Learner:
                 _tell({"away": f"the database cannot be read, trying again: {_short(error)}"})
                 self._wait(_AFTER_ERROR_S)
                 if self._stopping:
-                    return Learned(self._fleet.prior(), np.zeros(self._n), 0, Cursor())
+                    return self._nothing()
         folder = Path(self._settings.snapshots)
-        self._snapshots = Snapshots(folder, self._fleet.fingerprint(), identity)
+        times = self._fleet.time_model
+        self._snapshots = Snapshots(folder, self._fleet.fingerprint(), identity, times)
         learned, problems = self._snapshots.newest()
         for problem in problems:
             _tell({"note": problem})
         if learned is None:
-            learned = Learned(self._fleet.prior(), np.zeros(self._n), 0, Cursor())
+            learned = self._nothing()
         else:
             self._saved_at = learned.trips
         if isinstance(learned.belief, InducedGP):  # what trips say in its own few terms
             self._reader = Reader(self._fleet, learned.belief.projected)
             self._history = History(self._database, self._reader)
         return learned
+
+    def _nothing(self) -> Learned:
+        times = TravelTimes.before(self._fleet.time_model)
+        return Learned(self._fleet.prior(), np.zeros(self._n), 0, Cursor(), times)
 
     def _before(self, belief: DenseGP | InducedGP) -> DenseGP | InducedGP:
         """Return what was believed before the first trip."""
@@ -199,12 +208,13 @@ class Learner:
     def _after(self, learned: Learned, news: NewTrips[Any]) -> Learned:
         """Return what is believed after the news; what cannot be learned is put aside."""
         belief, visits, trips = learned.belief, learned.visits, learned.trips
-        trust = learned.trust
+        trust, times = learned.trust, learned.times
         if news.unreadable:
             _tell({"note": f"{news.unreadable} trips made no sense and were put aside"})
         if news.restart and learned.cursor.epoch >= 0:
             _tell({"note": "the history was changed; reading all trips again"})
             belief, visits, trips = self._before(belief), np.zeros(self._n), 0
+            times = TravelTimes.before(self._fleet.time_model)
             known = {name for name, how in news.standings.items() if not how.is_aside}
             trust = trust.without([name for name in trust.tracks if name not in known])
         threads = os.cpu_count() if news.restart else 1
@@ -213,10 +223,12 @@ class Learner:
                 trust = self._compared(belief, visits, trips, trust, news)
             try:
                 after = self._conditioned(belief, news.evidence)
-                return Learned(after, visits + news.visits, trips + news.trips, news.cursor, trust)
+                visits, trips = visits + news.visits, trips + news.trips
+                return Learned(after, visits, trips, news.cursor, times.after(news.times), trust)
             except _UNLEARNABLE as error:
                 _tell({"note": f"a batch of {news.trips} trips cannot be learned: {error}"})
-                return self._one_by_one(Learned(belief, visits, trips, news.cursor, trust), news)
+                before = Learned(belief, visits, trips, news.cursor, times, trust)
+                return self._one_by_one(before, news)
 
     def _conditioned(self, belief: DenseGP | InducedGP, evidence: Any) -> DenseGP | InducedGP:  # noqa: ANN401 - as the reader sums up
         if isinstance(belief, DenseGP):
@@ -231,10 +243,12 @@ class Learner:
     def _one_by_one(self, learned: Learned, news: NewTrips[Any]) -> Learned:
         """Return what is believed after the trips that can be learned, found by halving."""
         belief, visits, trips = learned.belief, learned.visits, learned.trips
+        times = learned.times
 
         def use(some: Sequence[ReadTrip]) -> None:
-            nonlocal belief, visits, trips
+            nonlocal belief, visits, trips, times
             belief = self._conditioned(belief, sound_evidence(self._reader, some))
+            times = times.after(sound_times(self._reader, some))
             visits = visits + self._reader.visits(one.trip for one in some)
             trips += len(some)
 
@@ -247,13 +261,14 @@ class Learner:
                     _tell({"note": f"{some.trips} folded trips cannot be learned: {error}"})
                 else:
                     visits, trips = visits + some.visits, trips + some.trips
+                    times = times.after(some.times)
             else:
                 bad += bisected(some, use)
         if bad:
             reason = "the learner cannot condition on this trip"
             count = move_aside(self._database, [one.sequence for one in bad], reason)
             _tell({"note": f"{count} trips could not be learned and were put aside"})
-        return replace(learned, belief=belief, visits=visits, trips=trips)
+        return replace(learned, belief=belief, visits=visits, trips=trips, times=times)
 
     def _compared(
         self,
@@ -301,7 +316,7 @@ class Learner:
             slot = self._free.index(True)
             self._free[slot] = False
         std = np.sqrt(learned.belief.variance)
-        self._shared.write(slot, learned.belief, std, learned.visits)
+        self._shared.write(slot, learned.belief, std, learned.visits, learned.times.posterior)
         lag = (now_us() - news.oldest_us) / 1e6 if news.oldest_us else 0.0
         trust = learned.trust
         facts = {

@@ -9,6 +9,7 @@ import numpy as np
 
 from superarm.arrays import Vector, frozen
 from superarm.beliefs import DenseGP, InducedGP
+from superarm.navigation.times import PARTS, TimeModel, TimePosterior
 from superarm.service.model.fleet import Fleet
 from superarm.service.model.posterior import RoadPosterior
 from superarm.values import assembled
@@ -26,14 +27,26 @@ class SharedPosteriors:
     Args:
         n_arms: n, roads and gains.
         n_features: M, or zero if the covariance of all arms is held.
+        times: whose prior the travel times have.
         handle: of memory to attach to; made, if not given.
     """
 
-    def __init__(self, n_arms: int, n_features: int = 0, handle: int | None = None) -> None:
+    def __init__(
+        self, n_arms: int, n_features: int, times: TimeModel, handle: int | None = None
+    ) -> None:
         """Make the memory, or attach to it."""
-        self._n, self._m = n_arms, n_features
+        self._n, self._m, self._times = n_arms, n_features, times
+        parts, n_edges = len(PARTS), times.network.n_edges
+        self._shapes = {
+            "deviation_s": (parts, n_edges),
+            "pull": (n_edges, parts),
+            "own_variance": (n_edges,),
+            "covariance": (parts * times.features.shape[1],) * 2,
+        }
         self._front = _FLOAT * (n_features * n_arms + n_arms) if n_features else 0
-        self._size = _FLOAT * (3 * n_arms + (n_features or n_arms) ** 2)
+        of_times = sum(int(np.prod(shape)) for shape in self._shapes.values())
+        self._body = 3 * n_arms + (n_features or n_arms) ** 2
+        self._size = _FLOAT * (self._body + of_times)
         size = self._front + SLOTS * self._size
         self.handle = _anonymous_file(size) if handle is None else handle
         # pages are claimed at once: the first routes shall not wait for thousands of page faults
@@ -41,9 +54,18 @@ class SharedPosteriors:
         self._memory = mmap.mmap(self.handle, size, flags)
         self._filled = False
 
-    def write(self, slot: int, belief: DenseGP | InducedGP, std: Vector, counts: Vector) -> None:
+    def write(
+        self,
+        slot: int,
+        belief: DenseGP | InducedGP,
+        std: Vector,
+        counts: Vector,
+        times: TimePosterior,
+    ) -> None:
         """Fill a slot that nobody reads."""
         parts = self._parts(slot)
+        for name in self._shapes:
+            parts[name][...] = getattr(times, name)
         parts["mean"][...], parts["std"][...] = belief.mean, std
         parts["counts"][: counts.size] = counts
         if isinstance(belief, DenseGP):
@@ -70,7 +92,10 @@ class SharedPosteriors:
             belief = assembled(InducedGP, **common, **front, core_mean=core, core_covariance=body)
             vars(belief).update(mean=mean, variance=std**2)  # computed where it was learned
         counts = parts["counts"][: fleet.network.n_edges]
-        return RoadPosterior(fleet=fleet, belief=belief, std=std, counts=counts, **facts)
+        times = TimePosterior(self._times, **{name: parts[name] for name in self._shapes})
+        return RoadPosterior(
+            fleet=fleet, belief=belief, std=std, counts=counts, learned_times=times, **facts
+        )
 
     def _static(self) -> dict[str, Any]:
         floats = np.frombuffer(self._memory, dtype=np.float64, count=self._front // _FLOAT)
@@ -85,12 +110,18 @@ class SharedPosteriors:
             count=self._size // _FLOAT,
             offset=self._front + slot * self._size,
         )
-        return {
+        found = {
             "mean": floats[:n],
             "std": floats[n : 2 * n],
             "counts": floats[2 * n : 3 * n],
-            "body": floats[3 * n :].reshape(side, side),
+            "body": floats[3 * n : self._body].reshape(side, side),
         }
+        place = self._body
+        for name, shape in self._shapes.items():
+            size = int(np.prod(shape))
+            found[name] = floats[place : place + size].reshape(shape)
+            place += size
+        return found
 
 
 def _anonymous_file(size: int) -> int:

@@ -13,13 +13,14 @@ import numpy as np
 from superarm.arrays import Vector
 from superarm.beliefs import DenseGP, InducedGP
 from superarm.errors import DataError
+from superarm.navigation.times import TimeModel, TimeSums, TravelTimes
 from superarm.saving import load_value, save_value
 from superarm.saving.files import sync_folder, write_atomically
 from superarm.service.learning.trust import Trust
 from superarm.service.trips.history import Cursor
 
 _KEPT = 2
-_BELIEF, _VISITS, _MANIFEST = "belief", "visits.npy", "manifest.json"
+_BELIEF, _VISITS, _TIMES, _MANIFEST = "belief", "visits.npy", "times.npz", "manifest.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,20 +31,23 @@ class Learned:
     visits: Vector
     trips: int
     cursor: Cursor
+    times: TravelTimes
     trust: Trust = field(default_factory=Trust)
 
 
 class Snapshots:
     """A folder of snapshots of one network and model."""
 
-    def __init__(self, folder: Path, fingerprint: str, database: str) -> None:
+    def __init__(self, folder: Path, fingerprint: str, database: str, times: TimeModel) -> None:
         """Make the folder; leftovers of an interrupted write are removed.
 
         Args:
             folder: where.
             fingerprint: of network and model.
             database: the identity of the database whose trips were learned.
+            times: what is believed of travel times before the first trip.
         """
+        self._times = times
         self._folder = folder
         self._fingerprint = f"{fingerprint}-{database}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -58,12 +62,15 @@ class Snapshots:
         try:
             save_value(learned.belief, temporary / _BELIEF)
             write_atomically(temporary / _VISITS, lambda file: np.save(file, learned.visits))
+            times: dict[str, Any] = learned.times.seen.stored()
+            write_atomically(temporary / _TIMES, lambda file: np.savez(file, **times))
             manifest = {
                 "fingerprint": self._fingerprint,
                 "cursor": asdict(learned.cursor),
                 "trips": learned.trips,
                 "trust": learned.trust.stored(),
                 "visits_sha256": _sha256(temporary / _VISITS),
+                "times_sha256": _sha256(temporary / _TIMES),
             }
             content = json.dumps(manifest).encode()
             write_atomically(temporary / _MANIFEST, lambda file: file.write(content))
@@ -99,9 +106,13 @@ class Snapshots:
         if manifest["fingerprint"] != self._fingerprint:
             msg = f"snapshot {path.name} is of another network, model or database"
             raise _OtherModelError(msg)
-        if _sha256(path / _VISITS) != manifest["visits_sha256"]:
-            msg = f"{path / _VISITS} is damaged: its checksum does not match"
-            raise DataError(msg)
+        if "times_sha256" not in manifest:
+            msg = f"snapshot {path.name} knows nothing of travel times"
+            raise _OtherModelError(msg)
+        for name, known in ((_VISITS, "visits_sha256"), (_TIMES, "times_sha256")):
+            if _sha256(path / name) != manifest[known]:
+                msg = f"{path / name} is damaged: its checksum does not match"
+                raise DataError(msg)
         belief = load_value(path / _BELIEF)
         if not isinstance(belief, (DenseGP, InducedGP)):
             msg = f"{path / _BELIEF} holds no belief about roads"
@@ -111,8 +122,14 @@ class Snapshots:
             np.load(path / _VISITS, allow_pickle=False),
             int(manifest["trips"]),
             Cursor(**manifest["cursor"]),
+            self._read_times(path / _TIMES),
             Trust.restored(manifest["trust"]),
         )
+
+    def _read_times(self, path: Path) -> TravelTimes:
+        with np.load(path, allow_pickle=False) as stored:
+            sums = TimeSums.restored({name: stored[name] for name in stored.files})
+        return TravelTimes.before(self._times).after(sums)
 
     def _complete(self) -> list[Path]:
         return sorted(path for path in self._folder.iterdir() if path.name.isdigit())

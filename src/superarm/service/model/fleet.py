@@ -43,6 +43,7 @@ from superarm.navigation import (
 )
 from superarm.navigation.energy import JOULE_PER_WH
 from superarm.navigation.roads import ENERGY_SPREAD
+from superarm.navigation.times import TimeModel, TimePosterior, TravelTimes
 
 CLASSES: dict[str, Vehicle] = {
     "car": Vehicle(),
@@ -287,6 +288,16 @@ class Fleet:
         return InducedGP.from_kernel(
             self.arms, self.kernel, 1.0, n_inducing=self.n_features, keep_evidence=False
         )
+
+    @cached_property
+    def time_model(self) -> TimeModel:
+        """What is believed of travel times before the first trip."""
+        return TimeModel(self.network)
+
+    @cached_property
+    def usual_times(self) -> TimePosterior:
+        """The same, as routes are predicted from it."""
+        return TravelTimes.before(self.time_model).posterior
 
     def fingerprint(self) -> str:
         """Return what a database must agree with: the network and the model."""

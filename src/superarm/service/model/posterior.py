@@ -11,6 +11,7 @@ from superarm.beliefs.posterior import PlacedView
 from superarm.beliefs.sums.dense import DensePosterior
 from superarm.beliefs.sums.induced import InducedPosterior
 from superarm.compiling import compiled
+from superarm.navigation.times import TimePosterior
 from superarm.service.model.fleet import KEY_DEVIATION, TRIP_DEVIATION, Drivetrain, Fleet
 from superarm.service.model.trip import Source, Spans
 
@@ -28,6 +29,7 @@ class RoadPosterior:
         counts: how often each edge was part of a measurement, shape (n_edges,).
         spread: deviation of what all of one trip has in common, as a share, of a usual key.
         spreads: likewise of keys that were heard of.
+        learned_times: what is believed of travel times, if anything was learned.
     """
 
     fleet: Fleet
@@ -38,6 +40,7 @@ class RoadPosterior:
     counts: Vector
     spread: float = TRIP_DEVIATION
     spreads: dict[str, float] = field(default_factory=dict)
+    learned_times: TimePosterior | None = None
 
     @classmethod
     def of(
@@ -45,6 +48,11 @@ class RoadPosterior:
     ) -> "RoadPosterior":
         """Return the posterior of a belief."""
         return cls(fleet, belief, 0, trips, np.sqrt(belief.variance), counts)
+
+    @property
+    def times(self) -> TimePosterior:
+        """What is believed of travel times."""
+        return self.learned_times or self.fleet.usual_times
 
     @property
     def n_edges(self) -> int:

@@ -16,6 +16,7 @@ from superarm.beliefs import Evidence
 from superarm.compiling import compiled
 from superarm.navigation import Vehicle
 from superarm.navigation.mechanical import kinetic_energy
+from superarm.navigation.times import TimedDrive, TimeSums
 from superarm.service.model.fleet import (
     KEY_DEVIATION,
     MOTION_DEVIATION,
@@ -56,6 +57,7 @@ class MeasuredTrip:
         energies_wh: what each took from the battery, shape (m,).
         at_rest: whether energy of motion is accounted for, as if every span began and ended at
             rest; whole trips do.
+        timed: how long parts of it took, if that was measured.
     """
 
     vehicle: Vehicle
@@ -64,6 +66,7 @@ class MeasuredTrip:
     last: Rows
     energies_wh: Vector
     at_rest: bool = True
+    timed: TimedDrive | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -84,6 +87,7 @@ class MeasuredTrip:
             self.last[spans],
             self.energies_wh[spans],
             self.at_rest,
+            self.timed,
         )
 
 
@@ -367,6 +371,10 @@ class Reader(Generic[TripSums]):
             (np.concatenate(shares), np.arange(total), owners), shape=(len(trips), total)
         )
         return Evidence.of_functionals(whole, np.concatenate(values), np.concatenate(noise), links)
+
+    def times(self, trips: Iterable[MeasuredTrip]) -> TimeSums:
+        """Return what trips say about travel times."""
+        return self.fleet.time_model.sums([trip.timed for trip in trips if trip.timed is not None])
 
     def visits(self, trips: Iterable[MeasuredTrip]) -> Vector:
         """Return how often each edge was part of a measurement, shape (n,)."""

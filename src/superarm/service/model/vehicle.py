@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from superarm.navigation import Vehicle
+from superarm.navigation.vehicle import COLDEST_C, HOTTEST_C
 from superarm.service.model.fleet import CLASSES
 
 ClassName = Literal["car", "van", "truck"]
@@ -57,6 +58,26 @@ VehicleIn = Annotated[
 def vehicle_of(given: ClassName | Parameters) -> Vehicle:
     """Return the vehicle meant."""
     return given.made() if isinstance(given, Parameters) else CLASSES[given]
+
+
+def driven(
+    vehicle: Vehicle, temperature_c: float | None = None, payload_kg: float | None = None
+) -> Vehicle:
+    """Return a vehicle as it is driven: in air of some temperature, with something on board.
+
+    Whole degrees, and a load to ten kilogrammes: what is computed of a vehicle is remembered.
+    """
+    if payload_kg:
+        vehicle = vehicle.loaded(round(payload_kg, -1))
+    if temperature_c is not None:
+        vehicle = vehicle.at_temperature(float(round(temperature_c)))
+    return vehicle
+
+
+Temperature = Annotated[
+    float, Field(ge=COLDEST_C, le=HOTTEST_C, description="Of the air, in degrees Celsius.")
+]
+Payload = Annotated[float, Field(ge=0, le=50_000, description="On board, in kg, people included.")]
 
 
 def class_of(vehicle: Vehicle) -> str:

@@ -1,19 +1,24 @@
 """From a request to an answer: names to edges, wishes to routes, routes to JSON."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from superarm.arrays import Rows
+from superarm.arrays import Rows, Vector
 from superarm.errors import InfeasibleError
 from superarm.navigation import RoadNetwork, Vehicle
 from superarm.navigation.access import CLOSED
 from superarm.navigation.geography import Geography
+from superarm.navigation.times import HEAVY_KG, part_of_day
 from superarm.service.database import now_us
 from superarm.service.model.fleet import Fleet
 from superarm.service.model.posterior import RoadPosterior
-from superarm.service.model.vehicle import vehicle_of
+from superarm.service.model.vehicle import driven, vehicle_of
 from superarm.service.routes.battery import Battery, prepare
+from superarm.service.routes.intervals import interval_s
 from superarm.service.routes.router import Prediction, RouteQuery, Router
 from superarm.service.routes.schemas import (
     Alternative,
@@ -40,12 +45,14 @@ class Question:
     Attributes:
         query: which way.
         vehicle: for what.
+        departs_at: when.
         start_distance_m: from the point given to the start, if one was given.
         goal_distance_m: likewise to the goal.
     """
 
     query: RouteQuery
     vehicle: Vehicle
+    departs_at: datetime
     start_distance_m: float | None
     goal_distance_m: float | None
 
@@ -54,9 +61,23 @@ class Navigator:
     """Answers from the posterior it is given; holds nothing that changes but its random numbers."""
 
     def __init__(
-        self, network: RoadNetwork, fleet: Fleet, tokens: RouteTokens, seed: int | None = None
+        self,
+        network: RoadNetwork,
+        fleet: Fleet,
+        tokens: RouteTokens,
+        seed: int | None = None,
+        zone: ZoneInfo | None = None,
     ) -> None:
-        """Prepare the network for questions."""
+        """Prepare the network for questions.
+
+        Args:
+            network: the roads.
+            fleet: who drives on them.
+            tokens: write route ids.
+            seed: of the random numbers of exploration.
+            zone: in which the roads are; by default times of day are as requests write them.
+        """
+        self._zone = zone
         self.tokens = tokens
         self.network = network
         self.fleet = fleet
@@ -77,7 +98,7 @@ class Navigator:
 
     def query(self, request: RouteRequest) -> "Question":
         """Return what is asked, with places found; names that do not exist are refused here."""
-        vehicle = vehicle_of(request.vehicle)
+        vehicle = driven(vehicle_of(request.vehicle), request.temperature_c, request.payload_kg)
         start, start_distance = self.edge_at(request.start, vehicle)
         goal, goal_distance = self.edge_at(request.goal, vehicle)
         closed = tuple(sorted(self._closed(request.closed_edges)))
@@ -94,7 +115,10 @@ class Navigator:
             request.alternatives,
             request.max_extra_energy,
         )
-        return Question(query, vehicle, start_distance, goal_distance)
+        departs = request.departs_at or datetime.now(UTC)
+        if self._zone is not None:
+            departs = departs.astimezone(self._zone)
+        return Question(query, vehicle, departs, start_distance, goal_distance)
 
     def _closed(self, names: list[str]) -> set[int]:
         found = self.network.positions(names)
@@ -105,6 +129,13 @@ class Navigator:
     def route(self, question: "Question", posterior: RoadPosterior) -> tuple[IssuedRoute, bytes]:
         """Return the suggested route and the answer to send."""
         drivetrain = self.fleet.drivetrain(question.vehicle)
+        departs = question.departs_at
+        part, heavy = part_of_day(departs), question.vehicle.mass_kg > HEAVY_KG
+
+        def described(route: Prediction) -> dict[str, Any]:
+            times = posterior.times.of(route.edges, part, heavy=heavy)
+            return self._described(route, *times, departs).__dict__
+
         answer = self.router.answer(question.query, posterior, drivetrain, self._rng)
         issued = [
             IssuedRoute(
@@ -119,24 +150,29 @@ class Navigator:
         ]
         ids = [self.tokens.written(route) for route in issued]
         body = RouteAnswer.model_construct(
-            **self._described(answer.route).__dict__,
+            **described(answer.route),
             route_id=ids[0],
             mode=question.query.mode,
+            departs_at=departs,
             exploration_wh=round(answer.exploration_wh, 3),
             fallback=answer.fallback,
             start_distance_m=question.start_distance_m,
             goal_distance_m=question.goal_distance_m,
             alternatives=[
-                Alternative.model_construct(**self._described(other).__dict__, route_id=name)
+                Alternative.model_construct(**described(other), route_id=name)
                 for other, name in zip(answer.alternatives, ids[1:], strict=True)
             ],
             trips_learned=posterior.trips,
         )
         return issued[0], body.model_dump_json().encode()
 
-    def _described(self, route: Prediction) -> RouteBody:
+    def _described(
+        self, route: Prediction, seconds: Vector, std_s: float, departs: datetime
+    ) -> RouteBody:
         edges, lengths = route.edges, self.network.length_m[route.edges]
         low, high = route.interval_wh
+        expected = float(seconds.sum())
+        early, late = interval_s(expected, std_s)
         return RouteBody.model_construct(
             edges=self.network.edge_ids[edges].tolist(),
             geometry=Line.model_construct(
@@ -148,11 +184,18 @@ class Navigator:
             energy_low_wh=round(low, 3),
             energy_high_wh=round(high, 3),
             arrival_probability=route.arrival,
+            minutes=round(expected / 60, 2),
+            minutes_low=round(early / 60, 2),
+            minutes_high=round(late / 60, 2),
+            arrives_at=_later(departs, expected),
+            arrives_early=_later(departs, early),
+            arrives_late=_later(departs, late),
             profile=Profile.model_construct(
                 distance_m=np.round(np.cumsum(lengths), 1).tolist(),
                 height_m=np.round(self._end_height[edges], 1).tolist(),
                 energy_wh=np.round(route.profile_mean_wh, 2).tolist(),
                 energy_std_wh=np.round(route.profile_std_wh, 2).tolist(),
+                seconds=np.round(np.cumsum(seconds), 1).tolist(),
             ),
         )
 
@@ -201,3 +244,9 @@ class Navigator:
             count=posterior.counts[some].astype(int).tolist(),
         )
         return answer.model_dump_json().encode()
+
+
+def _later(moment: datetime, seconds: float) -> datetime:
+    """Return the time of day so much later, to the second, with the same offset or zone."""
+    utc = moment.astimezone(UTC) + timedelta(seconds=round(seconds))
+    return utc.astimezone(moment.tzinfo)

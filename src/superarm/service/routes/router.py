@@ -15,6 +15,7 @@ from superarm.protocols import IndexPolicy, Posterior
 from superarm.service.model.fleet import Drivetrain
 from superarm.service.model.posterior import RoadPosterior
 from superarm.service.routes.battery import Battery, probability_of_arrival
+from superarm.service.routes.intervals import INTERVAL
 from superarm.theory import BayesUCBWidth
 
 Mode = Literal["explore", "optimistic", "best"]
@@ -27,9 +28,6 @@ MOST_SHARED = 0.7
 
 MOST_ENERGY = 1.2
 """An alternative is expected to need at most this many times the energy of the best route."""
-
-INTERVAL = 1.6448536269514722
-"""Standard deviations on either side that hold 90 per cent of a normal distribution."""
 
 _ATTEMPTS = 10
 _PENALTY = 1.5

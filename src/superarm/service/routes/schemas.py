@@ -1,13 +1,15 @@
 """Routes and maps as JSON; units are in the names."""
 
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import AwareDatetime, BaseModel, Field, model_validator
 
-from superarm.service.model.vehicle import Given, VehicleIn
+from superarm.service.model.vehicle import Given, Payload, Temperature, VehicleIn
 from superarm.service.routes.router import Mode
 
 MOST_CLOSED = 5_000
+_YEARS = (1970, 2200)
 
 EdgeId = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -59,6 +61,19 @@ class RouteRequest(Given):
     max_extra_energy: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.1, description="Share of the best route's energy that exploring may cost."
     )
+    departs_at: AwareDatetime | None = Field(
+        default=None,
+        description="RFC 3339 with offset; left out: now. Times are believed by part of the day.",
+    )
+    temperature_c: Temperature | None = None
+    payload_kg: Payload | None = None
+
+    @model_validator(mode="after")
+    def _in_our_time(self) -> "RouteRequest":
+        if self.departs_at is not None and not _YEARS[0] <= self.departs_at.year <= _YEARS[1]:
+            msg = f"departs_at must lie in the years {_YEARS[0]} to {_YEARS[1]}"
+            raise ValueError(msg)
+        return self
 
 
 class Line(BaseModel):
@@ -92,6 +107,7 @@ class Profile(BaseModel):
     height_m: list[float]
     energy_wh: list[float]
     energy_std_wh: list[float]
+    seconds: list[float] = Field(description="Expected, since the departure.")
 
 
 class RouteBody(BaseModel):
@@ -107,6 +123,12 @@ class RouteBody(BaseModel):
     arrival_probability: float | None = Field(
         description="That the charge stays above the reserve at the end of every edge."
     )
+    minutes: float = Field(description="Expected, at this part of the day.")
+    minutes_low: float = Field(description="Lower end of the 90 % predictive interval.")
+    minutes_high: float
+    arrives_at: datetime = Field(description="Departure plus the expected time.")
+    arrives_early: datetime = Field(description="With the ends of the interval.")
+    arrives_late: datetime
     profile: Profile
 
 
@@ -121,6 +143,7 @@ class RouteAnswer(RouteBody):
 
     route_id: str = Field(description="Signed; holds the route. Report the trip with it.")
     mode: Mode
+    departs_at: datetime
     exploration_wh: float = Field(description="Expected energy above the best route's.")
     fallback: str | None = Field(description="Why the best route is returned instead, if it is.")
     start_distance_m: float | None = Field(description="From the given point to the start edge.")

@@ -9,6 +9,7 @@ import numpy as np
 
 from superarm.arrays import Vector
 from superarm.beliefs import Evidence
+from superarm.navigation.times import TimeSums
 from superarm.service.model.trip import TripSums
 
 
@@ -19,11 +20,13 @@ class FoldedTrips(Generic[TripSums]):
     Attributes:
         evidence: what they say; beliefs need nothing else.
         visits: how often each edge was part of a measurement, shape (n,).
+        times: what they say about travel times.
         trips: how many trips.
     """
 
     evidence: TripSums
     visits: Vector
+    times: TimeSums
     trips: int
 
     def __add__(self, other: "FoldedTrips[TripSums]") -> "FoldedTrips[TripSums]":
@@ -31,6 +34,7 @@ class FoldedTrips(Generic[TripSums]):
         return FoldedTrips(
             self.evidence + other.evidence,
             self.visits + other.visits,
+            self.times + other.times,
             self.trips + other.trips,
         )
 
@@ -39,14 +43,18 @@ class FoldedTrips(Generic[TripSums]):
         file = io.BytesIO()
         facts = json.dumps({"trips": self.trips})
         arrays: dict[str, Any] = {"facts": np.array(facts), "visits": self.visits}
+        if self.times.drives:
+            arrays |= self.times.stored()
         np.savez_compressed(file, **(arrays | self.evidence.stored()))
         return file.getvalue()
 
     @staticmethod
-    def unpack(data: bytes) -> "FoldedTrips[Evidence]":
-        """Return the sums from bytes."""
+    def unpack(data: bytes, nothing: TimeSums) -> "FoldedTrips[Evidence]":
+        """Return the sums from bytes; those of before have nothing to say about times."""
         with np.load(io.BytesIO(data), allow_pickle=False) as stored:
             parts = {name: stored[name] for name in stored.files}
         facts = json.loads(str(parts.pop("facts")))
         visits = parts.pop("visits")
-        return FoldedTrips(Evidence.restored(parts), visits, facts["trips"])
+        times = {name: parts.pop(name) for name in list(parts) if name.startswith("time_")}
+        known = TimeSums.restored(times) if times else nothing
+        return FoldedTrips(Evidence.restored(parts), visits, known, facts["trips"])

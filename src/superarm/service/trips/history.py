@@ -10,6 +10,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 from superarm.arrays import Vector
 from superarm.beliefs import Evidence
 from superarm.errors import SuperarmError
+from superarm.navigation.times import TimeSums
 from superarm.service.database import (
     Database,
     bump_epoch,
@@ -76,6 +77,7 @@ class NewTrips(Generic[TripSums]):
     restart: bool
     evidence: TripSums
     visits: Vector
+    times: TimeSums
     trips: int
     singly: tuple[ReadTrip, ...]
     standings: Mapping[str, Standing]
@@ -131,6 +133,7 @@ class History(Generic[TripSums]):
             restart,
             total.evidence,
             total.visits,
+            total.times,
             total.trips,
             kept,
             how,
@@ -151,7 +154,8 @@ class History(Generic[TripSums]):
                 yield self._read(rows, news.standings, [])
 
     def _nothing(self) -> FoldedTrips[TripSums]:
-        return FoldedTrips(self._reader.nothing(), np.zeros(self._reader.n_edges), 0)
+        size, times = self._reader.n_edges, self._reader.times(())
+        return FoldedTrips(self._reader.nothing(), np.zeros(size), times, 0)
 
     def _folded(self, connection: Connection, how: Mapping[str, Standing]) -> FoldedTrips[TripSums]:
         """Return what was folded, but of keys that are set aside."""
@@ -163,9 +167,9 @@ class History(Generic[TripSums]):
         return total
 
     def _placed(self, row: Any, standing: Standing) -> FoldedTrips[TripSums]:  # noqa: ANN401 - a row
-        sums = FoldedTrips.unpack(row.sums)
+        sums = FoldedTrips.unpack(row.sums, self._reader.times(()))
         placed = self._reader.placed(sums.evidence, standing.source(0.0))
-        return FoldedTrips(self._reader.sums(placed), sums.visits, sums.trips)
+        return FoldedTrips(self._reader.sums(placed), sums.visits, sums.times, sums.trips)
 
     def _read(
         self, rows: Sequence[Any], how: Mapping[str, Standing], bad: list[int]
@@ -177,8 +181,9 @@ class History(Generic[TripSums]):
             if standing.is_aside:
                 continue
             try:
-                columns = (row.vehicle, row.edges, row.spans, row.energies_wh, row.at_rest)
-                trip = unpacked(*columns, self._reader.n_edges)
+                columns = (row.vehicle, row.edges, row.spans, row.energies_wh)
+                more = (row.at_rest, row.durations, self._reader.n_edges)
+                trip = unpacked(*columns, *more)
                 spread = float(row.spread)
                 known = standing.source(spread if 0 <= spread <= _MOST_SPREAD else np.nan)
                 source = replace(known, widened=float(row.widened))
@@ -197,6 +202,7 @@ class History(Generic[TripSums]):
             total += FoldedTrips(
                 sound_evidence(self._reader, some),
                 self._reader.visits(one.trip for one in some),
+                sound_times(self._reader, some),
                 len(some),
             )
 
@@ -207,7 +213,7 @@ class History(Generic[TripSums]):
     def _batches(connection: Connection, begin: int, end: int) -> Iterator[Sequence[Any]]:
         mark = mark_of_trips(connection.dialect.name)
         columns = (trips.c.vehicle, trips.c.edges, trips.c.spans, trips.c.energies_wh)
-        more = (trips.c.at_rest, trips.c.key_id, trips.c.spread, trips.c.widened)
+        more = (trips.c.at_rest, trips.c.durations, trips.c.key_id, trips.c.spread, trips.c.widened)
         when = (trips.c.received_at, trips.c.sequence, trips.c.content_sha256)
         query = (
             select(*columns, *more, *when)
@@ -261,14 +267,15 @@ class History(Generic[TripSums]):
     def _fold_key(
         self, connection: Connection, key_id: str, rows: Sequence[Any], bad: list[int]
     ) -> None:
-        size = self._reader.n_edges
-        more = FoldedTrips(Evidence.nothing(size + 1), np.zeros(size), 0)
+        size, nothing = self._reader.n_edges, self._reader.times(())
+        more = FoldedTrips(Evidence.nothing(size + 1), np.zeros(size), nothing, 0)
 
         def add(some: Sequence[ReadTrip]) -> None:
             nonlocal more
             found = self._reader.evidence_of_one([(one.trip, one.source) for one in some])
             require_finite(found)
-            more += FoldedTrips(found, self._reader.visits(one.trip for one in some), len(some))
+            visits = self._reader.visits(one.trip for one in some)
+            more += FoldedTrips(found, visits, sound_times(self._reader, some), len(some))
 
         bad += [one.sequence for one in bisected(self._read(rows, {}, bad), add)]
         rows = [row for row in rows if row.sequence not in bad]
@@ -279,7 +286,7 @@ class History(Generic[TripSums]):
         if before is None:
             connection.execute(insert(folded), {"key_id": key_id, "sums": more.pack()})
         else:
-            sums = (FoldedTrips.unpack(before) + more).pack()
+            sums = (FoldedTrips.unpack(before, nothing) + more).pack()
             connection.execute(update(folded).where(mine).values(sums=sums))
         connection.execute(
             insert(folded_ids),
@@ -302,7 +309,15 @@ def sound_evidence(reader: Reader[TripSums], some: Sequence[ReadTrip]) -> TripSu
     return found
 
 
-def require_finite(evidence: Addable) -> None:
+def sound_times(reader: Reader[Any], some: Sequence[ReadTrip]) -> TimeSums:
+    """Return what trips say about times, or raise if that is not finite."""
+    with np.errstate(all="ignore"):
+        found = reader.times(one.trip for one in some)
+    require_finite(found)
+    return found
+
+
+def require_finite(evidence: Addable | TimeSums) -> None:
     """Raise unless what trips say are numbers."""
     if not evidence.is_finite:
         msg = "the evidence of these trips is not finite"

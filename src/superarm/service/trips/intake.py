@@ -5,20 +5,29 @@ whether the trip is known already, is for `superarm.service.trips.store`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from superarm.arrays import Rows, Vector
 from superarm.navigation import RoadNetwork, Vehicle, kinetic_energy
+from superarm.navigation.times import HEAVY_KG, TimedDrive, part_of_day
 from superarm.service.model.fleet import CLASSES
 from superarm.service.model.posterior import RoadPosterior
 from superarm.service.model.trip import MeasuredTrip, Reader
-from superarm.service.model.vehicle import class_of, vehicle_of
-from superarm.service.routes.router import INTERVAL
+from superarm.service.model.vehicle import class_of, driven, vehicle_of
+from superarm.service.routes.intervals import INTERVAL
 from superarm.service.routes.tokens import IssuedRoute, RouteTokens, UnknownRouteError
-from superarm.service.trips.packing import UnusableTripError, content_digest, packed, spans_of
+from superarm.service.trips.durations import judged_times
+from superarm.service.trips.packing import (
+    UnusableTripError,
+    content_digest,
+    packed,
+    spans_of,
+    stretches_of,
+)
 from superarm.service.trips.plausibility import Verdict, judged
 from superarm.service.trips.schemas import TripIn, printable
 from superarm.service.trips.standings import Standing
@@ -42,6 +51,7 @@ class Checked:
         worst: how many deviations its worst measurement, or all of it, is off.
         left_out: measurements that are not believed, by position.
         problem: why it cannot be used at all, if so.
+        note: what else was left out, and why, if so.
     """
 
     key_id: str
@@ -54,14 +64,29 @@ class Checked:
     worst: float = 0.0
     left_out: tuple[int, ...] = ()
     problem: str | None = None
+    note: str | None = None
 
 
 class Intake:
     """Looks at reports, given what is believed now."""
 
-    def __init__(self, network: RoadNetwork, reader: Reader[Any], tokens: RouteTokens) -> None:
-        """Index the legal turns."""
+    def __init__(
+        self,
+        network: RoadNetwork,
+        reader: Reader[Any],
+        tokens: RouteTokens,
+        zone: ZoneInfo | None = None,
+    ) -> None:
+        """Index the legal turns.
+
+        Args:
+            network: the roads.
+            reader: knows the vehicles.
+            tokens: read route ids.
+            zone: in which the roads are; by default times of day are as reports write them.
+        """
         self.network = network
+        self._zone = zone
         self.reader = reader
         self._tokens = tokens
         turns = network.turns.astype(np.int64)
@@ -112,6 +137,10 @@ class Intake:
         widened: float,
     ) -> Checked:
         measured, route = self.measured(trip)
+        times = None
+        if measured.timed is not None:
+            times = judged_times(measured.timed, posterior.times, self.network.length_m)
+            measured = replace(measured, timed=times.drive)
         spread = posterior.spread_of(key_id)
         verdict = judged(measured, standing.source(spread), posterior, self.reader, widened)
         return Checked(
@@ -119,26 +148,41 @@ class Intake:
             owner,
             trip,
             digest,
-            self._row(verdict, route, trip, spread),
+            self._row(verdict, route, trip, spread) | ({} if times is None else times.row()),
             verdict.reason,
             verdict.z,
             verdict.worst,
             tuple(verdict.left_out.tolist()),
+            note=None if times is None else times.note,
         )
 
     def measured(self, trip: TripIn) -> tuple[MeasuredTrip, IssuedRoute | None]:
         """Return a trip as arrays, and the route it was driven on, if it says so."""
         route = None if trip.route_id is None else self._tokens.read(trip.route_id)
         edges = self._edges(trip) if route is None else route.edges
-        if trip.vehicle is not None:
-            vehicle = vehicle_of(trip.vehicle)
-        else:
-            vehicle = CLASSES["car"] if route is None else route.vehicle
+        vehicle = self._vehicle(trip, route)
         first, last, energies = spans_of(trip, edges.size)
         known = trip.speeds_ms is not None
         if trip.speeds_ms is not None:
             energies = energies - _of_motion(vehicle, trip.speeds_ms, first, last, edges.size)
-        return MeasuredTrip(vehicle, edges, first, last, energies, at_rest=known), route
+        timed = self._timed(trip, edges, vehicle)
+        return MeasuredTrip(vehicle, edges, first, last, energies, known, timed), route
+
+    @staticmethod
+    def _vehicle(trip: TripIn, route: IssuedRoute | None) -> Vehicle:
+        """Return what drove, with what was on board, in the air there was."""
+        if trip.vehicle is None and route is not None:
+            return route.vehicle
+        usual = CLASSES["car"] if trip.vehicle is None else vehicle_of(trip.vehicle)
+        return driven(usual, trip.temperature_c, trip.payload_kg)
+
+    def _timed(self, trip: TripIn, edges: Rows, vehicle: Vehicle) -> TimedDrive | None:
+        """Return how long parts of a trip took, if it says so."""
+        found = stretches_of(trip, edges.size)
+        if found is None:
+            return None
+        here = trip.driven_at if self._zone is None else trip.driven_at.astimezone(self._zone)
+        return TimedDrive(edges, *found, part_of_day(here), vehicle.mass_kg > HEAVY_KG)
 
     def _edges(self, trip: TripIn) -> Rows:
         """Return the edges of a trip, which must be a path but where it says otherwise."""
@@ -173,7 +217,7 @@ class Intake:
         row = packed(kept) | {
             "trip_id": trip.trip_id,
             "route_id": None if trip.route_id is None else self._tokens.short(trip.route_id),
-            "vehicle_class": class_of(kept.vehicle),
+            "vehicle_class": _class_of(trip, kept.vehicle),
             "spread": spread,
             "measured_wh": kept.measured_wh,
             "predicted_wh": verdict.expected_wh,
@@ -181,10 +225,16 @@ class Intake:
             "inside": bool(off <= INTERVAL * verdict.std_wh),
             "best_wh": None,
             "left_out": None,
+            "measured_s": None,
         }
         if route is not None and route.vehicle == kept.vehicle and kept.is_whole:
             row["best_wh"] = route.best_wh
         return row
+
+
+def _class_of(trip: TripIn, vehicle: Vehicle) -> str:
+    """Return the class of what drove, whatever was on board and however cold it was."""
+    return trip.vehicle if isinstance(trip.vehicle, str) else class_of(vehicle)
 
 
 def _of_motion(

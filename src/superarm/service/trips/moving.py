@@ -2,7 +2,7 @@
 
 import secrets
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -91,8 +91,9 @@ def move_trips(database: Database, edges: EdgeMap) -> Moved:
         ).all():
             last = rows[-1].sequence
             for row in rows:
-                columns = (row.vehicle, row.edges, row.spans, row.energies_wh, row.at_rest)
-                trip = moved_trip(unpacked(*columns, edges.old.n_edges), edges)
+                columns = (row.vehicle, row.edges, row.spans, row.energies_wh)
+                more = (row.at_rest, row.durations, edges.old.n_edges)
+                trip = moved_trip(unpacked(*columns, *more), edges)
                 here = trips.c.sequence == row.sequence
                 total = len(row.energies_wh) // 8
                 kept = 0 if trip is None else trip.energies_wh.size
@@ -135,11 +136,16 @@ def moved_trip(trip: MeasuredTrip, edges: EdgeMap) -> MeasuredTrip | None:
         energies.append(energy)
     if not places:
         return None
+    every = np.concatenate(places)
+    timed = None
+    if trip.timed is not None and trip.is_whole and every.size == trip.edges.size:
+        timed = replace(trip.timed, edges=every)  # each edge is one edge, as before
     return MeasuredTrip(
         trip.vehicle,
-        np.concatenate(places),
+        every,
         np.array(first, dtype=np.intp),
         np.array(last, dtype=np.intp),
         np.array(energies, dtype=np.float64),
         trip.at_rest,
+        timed,
     )

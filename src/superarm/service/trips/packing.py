@@ -1,14 +1,18 @@
 """Trips between JSON, arrays and the columns of the database."""
 
 import hashlib
+from datetime import UTC
+from typing import Any
 
 import numpy as np
 
 from superarm.arrays import Rows, Vector
+from superarm.navigation.times import PARTS, TimedDrive
 from superarm.service.model.trip import MeasuredTrip
 from superarm.service.model.vehicle import packed_vehicle, unpacked_vehicle
 from superarm.service.trips.schemas import MOST_TRIP_EDGES, TripIn
 
+_LATER = ("speeds_ms", "duration_s", "edge_duration_s", "temperature_c", "payload_kg")
 _PLACES, _ENERGIES = np.dtype("<i4"), np.dtype("<f8")
 
 
@@ -24,7 +28,41 @@ def packed(trip: MeasuredTrip) -> dict[str, object]:
         "spans": np.column_stack([trip.first, trip.last]).astype(_PLACES).tobytes(),
         "energies_wh": trip.energies_wh.astype(_ENERGIES).tobytes(),
         "at_rest": trip.at_rest,
+        "durations": None if trip.timed is None else _packed_times(trip.timed),
     }
+
+
+def _packed_times(drive: TimedDrive) -> bytes:
+    """Return part of the day and weight, how many stretches, where they are, how long they took."""
+    head = np.array([drive.part, drive.heavy, drive.first.size], dtype=_PLACES)
+    ends = np.column_stack([drive.first, drive.last]).astype(_PLACES)
+    return head.tobytes() + ends.tobytes() + drive.seconds.astype(_ENERGIES).tobytes()
+
+
+def _unpacked_times(data: bytes, edges: Rows) -> TimedDrive:
+    """Return what was timed of a trip with these edges; raise ValueError if it makes no sense."""
+    part, heavy, count = np.frombuffer(data, dtype=_PLACES, count=3).tolist()
+    place = 3 * _PLACES.itemsize
+    if not (0 <= part < len(PARTS) and heavy in {0, 1} and 0 < count <= MOST_TRIP_EDGES):
+        msg = "what was timed of this trip makes no sense"
+        raise ValueError(msg)
+    ends = np.frombuffer(data, dtype=_PLACES, count=2 * count, offset=place).astype(np.intp)
+    first, last = ends.reshape(-1, 2).T
+    place += 2 * count * _PLACES.itemsize
+    seconds = np.frombuffer(data, dtype=_ENERGIES, count=count, offset=place).astype(np.float64)
+    if not (_disjoint(first, last, edges.size) and np.isfinite(seconds).all()):
+        msg = "what was timed of this trip does not fit its edges"
+        raise ValueError(msg)
+    return TimedDrive(edges, first, last, seconds, part, bool(heavy))
+
+
+def _disjoint(first: Rows, last: Rows, n_edges: int) -> bool:
+    return bool(
+        (first >= 0).all()
+        and (first <= last).all()
+        and (first[1:] > last[:-1]).all()
+        and last[-1] < n_edges
+    )
 
 
 def unpacked(  # noqa: PLR0913, PLR0917 - the columns
@@ -33,6 +71,7 @@ def unpacked(  # noqa: PLR0913, PLR0917 - the columns
     spans: bytes,
     energies_wh: bytes,
     at_rest: bool | None,  # noqa: FBT001 - a column
+    durations: bytes | None,
     n_edges: int,
 ) -> MeasuredTrip:
     """Return a trip from these columns; raise ValueError if they hold none.
@@ -48,16 +87,36 @@ def unpacked(  # noqa: PLR0913, PLR0917 - the columns
         and 0 < first.size == energies.size
         and places.min() >= 0
         and places.max() < n_edges
-        and (first >= 0).all()
-        and (first <= last).all()
-        and (first[1:] > last[:-1]).all()
-        and last[-1] < places.size
+        and _disjoint(first, last, places.size)
         and np.isfinite(energies).all()
     )
     if not fine:
         msg = "the columns of this trip do not fit together"
         raise ValueError(msg)
-    return MeasuredTrip(unpacked_vehicle(vehicle), places, first, last, energies, bool(at_rest))
+    timed = None if durations is None else _unpacked_times(durations, places)
+    vehicle_ = unpacked_vehicle(vehicle)
+    return MeasuredTrip(vehicle_, places, first, last, energies, bool(at_rest), timed)
+
+
+def stretches_of(trip: TripIn, n_edges: int) -> tuple[Rows, Rows, Vector] | None:
+    """Return where timed stretches of a trip begin and end, and their seconds, if it has any."""
+    if trip.duration_s is not None:
+        return np.array([0]), np.array([n_edges - 1]), np.array([trip.duration_s])
+    if trip.edge_duration_s is not None:
+        if len(trip.edge_duration_s) != n_edges:
+            msg = (
+                f"edge_duration_s has {len(trip.edge_duration_s)} entries for {n_edges} edges; "
+                "give one per edge, null where none was measured"
+            )
+            raise UnusableTripError(msg)
+        found = [(i, i, s) for i, s in enumerate(trip.edge_duration_s) if s is not None]
+    else:
+        spans = sorted(trip.spans or (), key=lambda span: span.first)
+        found = [(s.first, s.last, s.duration_s) for s in spans if s.duration_s is not None]
+    if not found:
+        return None
+    first, last, seconds = zip(*found, strict=True)
+    return np.array(first, dtype=np.intp), np.array(last, dtype=np.intp), np.array(seconds)
 
 
 def spans_of(trip: TripIn, n_edges: int) -> tuple[Rows, Rows, Vector]:
@@ -92,8 +151,11 @@ def spans_of(trip: TripIn, n_edges: int) -> tuple[Rows, Rows, Vector]:
 def content_digest(trip: TripIn) -> str:
     """Return a checksum of all that a trip says, its id excepted."""
     # what came later is left out where it is not used: trips sent again stay the same
-    new = {"speeds_ms"} if trip.speeds_ms is None else set()
-    body = trip.model_dump_json(exclude={"trip_id", *new})
+    new: dict[str, Any] = {name: True for name in _LATER if getattr(trip, name) is None}
+    if not any(span.duration_s is not None for span in trip.spans or ()):
+        new["spans"] = {"__all__": {"duration_s"}}
+    utc = trip.model_copy(update={"driven_at": trip.driven_at.astimezone(UTC)})
+    body = utc.model_dump_json(exclude={"trip_id": True, **new})
     return hashlib.sha256(body.encode()).hexdigest()
 
 

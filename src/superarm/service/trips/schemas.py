@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from superarm.service.model.vehicle import Given, VehicleIn
+from superarm.service.model.vehicle import Given, Payload, Temperature, VehicleIn
 from superarm.service.routes.schemas import EdgeId
 from superarm.service.routes.tokens import MOST_CHARACTERS
 
@@ -42,7 +42,7 @@ def _text_of_time(value: object) -> object:
     raise ValueError(msg)
 
 
-def _in_utc(time: datetime) -> datetime:
+def _plausible(time: datetime) -> datetime:
     try:
         moment = time.astimezone(UTC)
     except OverflowError as error:
@@ -51,11 +51,16 @@ def _in_utc(time: datetime) -> datetime:
     if moment > datetime.now(UTC) + MOST_AHEAD:
         msg = "the time lies more than a year in the future"
         raise ValueError(msg)
-    return moment
+    return moment.astimezone(timezone(time.utcoffset() or timedelta(0)))
 
 
-Time = Annotated[AwareDatetime, BeforeValidator(_text_of_time), AfterValidator(_in_utc)]
-"""RFC 3339 with an offset; kept in UTC."""
+Time = Annotated[AwareDatetime, BeforeValidator(_text_of_time), AfterValidator(_plausible)]
+"""RFC 3339 with an offset, which says what time of day it was there."""
+
+_MOST_SECONDS = 7 * 86_400.0
+_Seconds = Annotated[
+    float, Field(strict=True, ge=0, le=_MOST_SECONDS, description="How long it took, in s.")
+]
 
 
 class Span(Given):
@@ -64,6 +69,7 @@ class Span(Given):
     first: Annotated[int, Field(ge=0, lt=MOST_TRIP_EDGES)]
     last: Annotated[int, Field(ge=0, lt=MOST_TRIP_EDGES)]
     energy_wh: _Energy
+    duration_s: _Seconds | None = None
 
 
 class TripIn(Given):
@@ -101,6 +107,14 @@ class TripIn(Given):
         description="Speed at which each edge was entered, and at the end: energy of motion that "
         "passes from one edge to the next is then not charged to roads.",
     )
+    duration_s: _Seconds | None = Field(
+        default=None, description="Of the whole trip; or give those of edges or spans."
+    )
+    edge_duration_s: Annotated[list[_Seconds | None], Field(max_length=MOST_TRIP_EDGES)] | None = (
+        Field(default=None, description="One per edge; null where none was measured.")
+    )
+    temperature_c: Temperature | None = None
+    payload_kg: Payload | None = None
 
     @model_validator(mode="after")
     def _one_of_each(self) -> "TripIn":
@@ -117,7 +131,28 @@ class TripIn(Given):
         if sum(value is not None for value in measured) != 1:
             msg = "give exactly one of edge_energy_wh, spans and total_energy_wh"
             raise ValueError(msg)
+        self._one_duration()
+        if (
+            self.route_id is not None
+            and self.vehicle is None
+            and (self.temperature_c is not None or self.payload_kg is not None)
+        ):
+            msg = (
+                "a route's vehicle has its load and temperature already; name the vehicle to "
+                "report others"
+            )
+            raise ValueError(msg)
         return self
+
+    def _one_duration(self) -> None:
+        of_spans = any(span.duration_s is not None for span in self.spans or ())
+        given = (self.duration_s is not None, self.edge_duration_s is not None, of_spans)
+        if sum(given) > 1:
+            msg = "give at most one of duration_s, edge_duration_s and durations of spans"
+            raise ValueError(msg)
+        if self.duration_s is not None and self.gaps:
+            msg = "duration_s says nothing across gaps; give edge_duration_s, or parts as trips"
+            raise ValueError(msg)
 
 
 class TripBatch(Given):
@@ -197,6 +232,9 @@ class StoredTrip(BaseModel):
     predicted_wh: float = Field(description="Of the same, when the trip was reported.")
     predicted_std_wh: float
     best_wh: float | None = Field(description="Of the best route, when the route was issued.")
+    measured_s: float | None = Field(description="How long what was timed of it took.")
+    predicted_s: float | None = Field(description="Of the same, when the trip was reported.")
+    predicted_std_s: float | None
     learned: bool = Field(description="Whether the current posterior knows this trip.")
 
 

@@ -61,6 +61,12 @@ class Sums(NamedTuple):
     routed: int = 0
     routed_wh: float = 0.0
     best_wh: float = 0.0
+    time_trips: int = 0
+    time_z: float = 0.0
+    time_squares: float = 0.0
+    time_inside: int = 0
+    time_s: float = 0.0
+    time_predicted_s: float = 0.0
 
     def plus(self, other: "Sums") -> "Sums":
         """Return the sums of both."""
@@ -72,6 +78,11 @@ class Sums(NamedTuple):
         z = (row["measured_wh"] - row["predicted_wh"]) / row["predicted_std_wh"]
         routed = row["best_wh"] is not None
         measured = row["measured_wh"]
+        timed: tuple[float, ...] = ()
+        if row["measured_s"] is not None:
+            off = (row["measured_s"] - row["predicted_s"]) / row["predicted_std_s"]
+            inside = int(row["time_inside"])
+            timed = (1, off, off * off, inside, row["measured_s"], row["predicted_s"])
         return cls(
             1,
             z,
@@ -82,6 +93,7 @@ class Sums(NamedTuple):
             int(routed),
             measured if routed else 0.0,
             row["best_wh"] if routed else 0.0,
+            *timed,  # type: ignore[arg-type] # counts first, as above
         )
 
 
@@ -178,11 +190,13 @@ class TripStore:
             return _again(name, same=known == item.digest)
         place = (item.key_id, str(row["vehicle_class"]))
         sums[place] = sums.get(place, Sums()).plus(Sums.of(row))
-        if row["left_out"] is None:
-            return TripOutcome(trip_id=name, status="accepted")
-        detail = f"{len(item.left_out)} measurements are not plausible and were left out"
-        left = list(item.left_out)
-        return TripOutcome(trip_id=name, status="accepted", detail=detail, left_out=left)
+        notes = [] if item.note is None else [item.note]
+        left: list[int] = []
+        if row["left_out"] is not None:
+            left = list(item.left_out)
+            notes.insert(0, f"{len(left)} measurements are not plausible and were left out")
+        told = "; ".join(notes) or None
+        return TripOutcome(trip_id=name, status="accepted", detail=told, left_out=left)
 
     def _insert(self, table: Table) -> Any:  # noqa: ANN401 - of either dialect
         return (sqlite if self.database.is_sqlite else postgresql).insert(table)
@@ -242,7 +256,7 @@ class TripStore:
         return None if reason is None else {"state": "quarantined", "reason": reason}
 
     def _as_stored(self, row: Any, mark: int) -> dict[str, Any]:  # noqa: ANN401 - a row
-        columns = (row.vehicle, row.edges, row.spans, row.energies_wh, row.at_rest)
+        columns = (row.vehicle, row.edges, row.spans, row.energies_wh, row.at_rest, row.durations)
         trip = unpacked(*columns, self.network.n_edges)
         spans = zip(trip.first.tolist(), trip.last.tolist(), trip.energies_wh.tolist(), strict=True)
         return {
@@ -260,6 +274,9 @@ class TripStore:
             "predicted_wh": row.predicted_wh,
             "predicted_std_wh": row.predicted_std_wh,
             "best_wh": row.best_wh,
+            "measured_s": row.measured_s,
+            "predicted_s": row.predicted_s,
+            "predicted_std_s": row.predicted_std_s,
             "learned": bool((row.sequence if self.database.is_sqlite else row.xact) < mark),
         }
 
@@ -303,8 +320,10 @@ class TripStore:
 
     def recent(self) -> Sums:
         """Return the sums of the trips that came last."""
-        names = ("measured_wh", "predicted_wh", "predicted_std_wh", "inside", "best_wh")
-        query = select(*(trips.c[name] for name in names)).order_by(trips.c.sequence.desc())
+        energy = ("measured_wh", "predicted_wh", "predicted_std_wh", "inside", "best_wh")
+        time = ("measured_s", "predicted_s", "predicted_std_s", "time_inside")
+        columns = [trips.c[name] for name in (*energy, *time)]
+        query = select(*columns).order_by(trips.c.sequence.desc())
         with self.database.reading() as connection:
             rows = connection.execute(query.limit(RECENT)).all()
         total = Sums()

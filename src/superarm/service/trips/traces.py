@@ -1,8 +1,10 @@
 """Traces of GPS points with readings of the battery: matched here, then trips like any other.
 
-Points are forgotten as soon as they are matched: what is kept are edges and energies.
+Points are forgotten as soon as they are matched, unless a setting keeps them: what is stored are
+edges, energies and times.
 """
 
+from datetime import datetime
 from threading import Lock
 from typing import Annotated, Any
 
@@ -12,7 +14,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from superarm.matching import Importer, Log, reports_of
 from superarm.matching.logs import integrated
 from superarm.navigation import RoadNetwork
-from superarm.service.model.vehicle import Given, VehicleIn
+from superarm.service.model.vehicle import Given, Payload, Temperature, VehicleIn
 from superarm.service.trips.schemas import MOST_TRIP_EDGES, Time, TripIn, TripOutcome
 
 MOST_POINTS = 5_000
@@ -46,6 +48,8 @@ class TraceIn(Given):
         default=10.0, description="Standard deviation of GPS errors in each direction."
     )
     vehicle: VehicleIn = "car"
+    temperature_c: Temperature | None = None
+    payload_kg: Payload | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> "TraceIn":
@@ -132,10 +136,13 @@ class TraceReader:
                 outcome.trips.append(TripOutcome(trip_id=name, status="rejected", detail=reason))
                 continue
             (body,) = reports_of([trip], self._network)
+            names = ("vehicle", "temperature_c", "payload_kg")
+            body |= {"trip_id": name} | {each: getattr(trace, each) for each in names}
+            # the time of day there, as the trace says it
+            local = datetime.fromtimestamp(trip.driven_s, trace.begins_at.tzinfo)
+            body["driven_at"] = local.isoformat()
             try:
-                good.append(
-                    TripIn.model_validate({**body, "trip_id": name, "vehicle": trace.vehicle})
-                )
+                good.append(TripIn.model_validate(body))
             except ValidationError as error:
                 detail = str(error.errors()[0]["msg"])
                 outcome.trips.append(TripOutcome(trip_id=name, status="rejected", detail=detail))

@@ -91,13 +91,25 @@ function clearRoute() {
 function wish() {
   const kilo = (id) => 1000 * Number(at(id).value || 0);
   const body = {
+    departs_at: withOffset(new Date()),
     start: place("start"), goal: place("goal"), mode: at("mode").value, vehicle: at("vehicle").value,
     alternatives: Number(at("alternatives").value || 0),
   };
+  if (at("departs").value) body.departs_at = withOffset(new Date(at("departs").value));
+  if (at("temperature").value !== "") body.temperature_c = Number(at("temperature").value);
+  if (at("payload").value !== "") body.payload_kg = Number(at("payload").value);
   if (at("charge").value !== "") {
     body.battery = { charge_wh: kilo("charge"), capacity_wh: kilo("capacity"), reserve_wh: kilo("reserve") };
   }
   return body;
+}
+
+/** A moment as RFC 3339 with the offset of this browser: times of day are local. */
+function withOffset(moment) {
+  const two = (number) => String(Math.abs(number)).padStart(2, "0");
+  const ahead = -moment.getTimezoneOffset();
+  const local = new Date(moment.getTime() + ahead * 60000).toISOString().slice(0, 19);
+  return `${local}${ahead < 0 ? "-" : "+"}${two(Math.trunc(ahead / 60))}:${two(ahead % 60)}`;
 }
 
 async function findRoute() {
@@ -121,7 +133,7 @@ async function findRoute() {
   at("choices").replaceChildren(...choices.map((route, i) => {
     const button = document.createElement("button");
     button.type = "button";
-    button.textContent = `${i ? `Other ${i}` : "Suggested"}: ${energy(route.energy_wh)}`;
+    button.textContent = `${i ? `Other ${i}` : "Suggested"}: ${energy(route.energy_wh)}, ${minutes(route.minutes)}`;
     button.addEventListener("click", () => showRoute(i));
     return button;
   }));
@@ -131,6 +143,10 @@ async function findRoute() {
 
 const energy = (wh) => (Math.abs(wh) >= 10000 ? `${(wh / 1000).toFixed(2)} kWh` : `${Math.round(wh)} Wh`);
 
+const minutes = (value) => (value < 100 ? `${value.toFixed(value < 10 ? 1 : 0)} min` : `${Math.floor(value / 60)} h ${Math.round(value % 60)} min`);
+
+const clock = (text) => text.slice(11, 16);  // as the server writes it: local where the roads are
+
 function showRoute(number) {
   const choices = [state.answer, ...state.answer.alternatives];
   const route = choices[number];
@@ -139,6 +155,9 @@ function showRoute(number) {
   at("result").hidden = false;
   at("energy").textContent = energy(route.energy_wh);
   at("interval").textContent = `90 %: ${energy(route.energy_low_wh)} to ${energy(route.energy_high_wh)}`;
+  at("minutes").textContent = minutes(route.minutes);
+  at("minutes-interval").textContent = `90 %: ${minutes(route.minutes_low)} to ${minutes(route.minutes_high)}`;
+  at("arrives").textContent = `${clock(route.arrives_at)} (${clock(route.arrives_early)} to ${clock(route.arrives_late)})`;
   at("length").textContent = `${(route.length_m / 1000).toFixed(2)} km, ${route.edges.length} edges`;
   at("exploration").textContent = number ? "–" : `${energy(state.answer.exploration_wh)} above the best known`;
   at("arrival-row").hidden = route.arrival_probability === null;
@@ -161,7 +180,7 @@ async function driveIt() {
     const route = [state.answer, ...state.answer.alternatives][state.shown];
     const trip = await ask("POST", "/v1/demo/drive", { route_id: route.route_id });
     at("driven").textContent =
-      `Used ${energy(trip.energy_wh)}; ${energy(trip.predicted_wh)} were expected, ` +
+      `Took ${minutes(trip.minutes)} and ${energy(trip.energy_wh)}; ${energy(trip.predicted_wh)} were expected, ` +
       `${energy(trip.best_possible_wh)} is the best possible on average.`;
     at("drive").disabled = true;
     await refreshTour();
@@ -205,6 +224,8 @@ async function refreshStats() {
   at("edges").textContent = `${stats.distinct_edges.toLocaleString("en")} of ${state.network.features.length.toLocaleString("en")}`;
   const share = stats.calibration.coverage_90;
   at("coverage").textContent = share === null ? "no trip on a route yet" : `${(100 * share).toFixed(1)} % of ${stats.calibration.trips} trips`;
+  const inTime = stats.times.coverage_90;
+  at("time-coverage").textContent = inTime === null ? "no trip was timed yet" : `${(100 * inTime).toFixed(1)} % of ${stats.times.trips} trips`;
   at("status").textContent = `${state.network.name}${state.demo ? ", demonstration" : ""}: ${stats.trips_learned.toLocaleString("en")} trips learned`;
   if (stats.trips_learned !== state.learned) {
     state.learned = stats.trips_learned;

@@ -1,0 +1,83 @@
+"""How long trips took: what was reported beside what is believed.
+
+Durations teach times alone, so that none of them puts a trip aside: one that nobody can have driven
+is left out, and the outcome says so.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from superarm.arrays import Rows, Vector
+from superarm.navigation.times import TimedDrive, TimePosterior
+from superarm.service.routes.intervals import interval_s
+
+LIMIT = 5.0
+"""Standard deviations, on a logarithmic scale, beyond which a duration is not believed."""
+
+MOST_SPEED_MS = 70.0
+_PARKED_S, _PARKED = 600.0, 10.0
+
+
+@dataclass(frozen=True, eq=False)
+class TimeVerdict:
+    """What is made of durations.
+
+    Attributes:
+        drive: what is left of them, if anything.
+        expected_s: of what is left.
+        std_s: its standard deviation.
+        note: what was left out, and why, if so.
+    """
+
+    drive: TimedDrive | None
+    expected_s: float
+    std_s: float
+    note: str | None
+
+    def row(self) -> dict[str, object]:
+        """Return the columns to store."""
+        if self.drive is None:
+            return {"measured_s": None}
+        measured = float(self.drive.seconds.sum())
+        low, high = interval_s(self.expected_s, self.std_s)
+        return {
+            "measured_s": measured,
+            "predicted_s": self.expected_s,
+            "predicted_std_s": self.std_s,
+            "time_inside": bool(low <= measured <= high),
+        }
+
+
+def judged_times(drive: TimedDrive, times: TimePosterior, length_m: Vector) -> TimeVerdict:
+    """Compare durations with what is expected.
+
+    Args:
+        drive: what was timed.
+        times: what is believed now.
+        length_m: of all edges.
+    """
+    usual = np.add.reduceat(times.of(drive.places, drive.part, heavy=drive.heavy)[0], drive.starts)
+    parked = drive.seconds > usual + np.maximum(_PARKED_S, _PARKED * usual)
+    notes = []
+    if parked.any() and not parked.all() and drive.first.size > 1:
+        drive = drive.only(np.flatnonzero(~parked))
+        notes.append(f"{int(parked.sum())} durations look like parking and were left out")
+    places: Rows = drive.places
+    seconds, std = times.of(places, drive.part, heavy=drive.heavy)
+    expected, measured = float(seconds.sum()), float(drive.seconds.sum())
+    reason = _why_not(measured, expected, std, float(length_m[places].sum()))
+    if reason is not None:
+        return TimeVerdict(None, expected, std, f"durations were left out: {reason}")
+    return TimeVerdict(drive, expected, std, "; ".join(notes) or None)
+
+
+def _why_not(measured: float, expected: float, std: float, length_m: float) -> str | None:
+    if measured <= 0 or length_m / measured > MOST_SPEED_MS:
+        return f"nobody drives {length_m:,.0f} m in {measured:.3g} s; durations are in seconds"
+    spread = math.sqrt(math.log1p((std / expected) ** 2))
+    off = math.log(measured / expected) + spread**2 / 2
+    if abs(off) > LIMIT * spread:
+        return f"{measured:,.0f} s where {expected:,.0f} s are expected; durations are in seconds"
+    return None
