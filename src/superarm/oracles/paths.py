@@ -97,6 +97,7 @@ class Paths:
             target=goal,
         )
         vars(moved).update(order=self.order, starts=self.starts)
+        vars(moved).update(turns_both_ways=self.turns_both_ways)
         heads = np.concatenate([self.heads[:-1], last])
         vars(moved).update(heads=heads, arms_by_order=heads)
         return moved
@@ -175,6 +176,22 @@ class Paths:
         """Where the sorted arcs of every node begin, shape (n_nodes + 1,)."""
         counts = np.bincount(self.arcs[:, 0], minlength=self.n_nodes)
         return np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
+
+    @cached_property
+    def turns_both_ways(self) -> tuple[Rows, Rows, Rows, Rows]:
+        """Of a line graph without its virtual source: arcs by their tails, and by their heads.
+
+        Where the arcs of every row begin, and where they lead; then the same backwards.
+        """
+        tails, heads = self.arcs[:-1].T
+        counts = [np.bincount(ends, minlength=self.n_arms) for ends in (tails, heads)]
+        starts = [np.concatenate([[0], np.cumsum(count)]).astype(np.intp) for count in counts]
+        return (
+            frozen(starts[0]),
+            frozen(heads[np.argsort(tails, kind="stable")]),
+            frozen(starts[1]),
+            frozen(tails[np.argsort(heads, kind="stable")]),
+        )
 
     @cached_property
     def heads(self) -> Rows:
