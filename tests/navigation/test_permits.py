@@ -72,12 +72,16 @@ def test_routes_keep_the_rules_and_are_the_cheapest_that_do(seed: int, heavy: bo
     vehicle = TRUCK if heavy else Vehicle()
     expected = cheapest(network, vehicle, costs, (start, goal))
     router = Router(network)
-    query = RouteQuery(start, goal, permit=router.permits.of(vehicle))
+    query = RouteQuery(start, goal)
     if np.isinf(expected):
         with pytest.raises(InfeasibleError, match=f"{vehicle.mass_kg / 1000:g} t"):
-            router.path(costs, query)
+            router.path(costs, query, vehicle)
+        with pytest.raises(InfeasibleError, match=f"{vehicle.mass_kg / 1000:g} t"):
+            router.permits.of(vehicle).front(costs, costs[::-1].copy(), start, goal)
     else:
-        assert costs[router.path(costs, query)].sum() == pytest.approx(expected)
+        fastest = router.permits.of(vehicle).front(costs, costs[::-1].copy(), start, goal)[0]
+        assert fastest.first == pytest.approx(expected)
+        assert costs[router.path(costs, query, vehicle)].sum() == pytest.approx(expected)
 
 
 def test_an_open_network_has_one_permit_for_all() -> None:

@@ -8,14 +8,17 @@ from threading import Lock
 import numpy as np
 
 from superarm.arrays import Rows, Vector
-from superarm.errors import InfeasibleError, NumericalError
+from superarm.errors import CapacityError, InfeasibleError, NumericalError
 from superarm.navigation.access import CLOSED, Codes, is_heavy, zones_of
 from superarm.navigation.network import RoadNetwork
 from superarm.navigation.vehicle import Vehicle
 from superarm.oracles import Dijkstra, Paths
+from superarm.oracles.fronts import FrontRoute, front
 
 _MOST_KEPT = 32
 _CLOSED = 16.0
+_MOST_LABELS = 1_000_000  # a fifth of a second
+_PRICES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,14 +99,59 @@ class Permit:
         except NumericalError:  # nothing leads there
             found = False
         if not found:
-            ids = self.network.edge_ids[[start, goal]].tolist()
-            whom = "" if self.network.access.is_open else f" for {self.described}"
-            msg = (
-                f"no open road leads from edge {ids[0]!r} to {ids[1]!r}{whom}; "
-                "open closed edges, or choose another start or goal"
-            )
-            raise InfeasibleError(msg)
+            raise self._unreachable(start, goal)
         return np.asarray(rows, dtype=np.intp)
+
+    def front(  # noqa: PLR0913, PLR0917 - two costs and two ends
+        self,
+        first: Vector,
+        second: Vector,
+        start: int,
+        goal: int,
+        closed: Sequence[int] = (),
+        share: float = 0.0,
+    ) -> list[FrontRoute]:
+        """Return paths the vehicle may drive that no other one beats in both costs.
+
+        See `superarm.oracles.fronts.front`; ends and closed edges are as in `cheapest`. On networks
+        where there are too many such paths only those are returned that are cheapest for some price
+        of one cost in the other.
+        """
+        shut = np.concatenate([np.array(closed, dtype=np.intp), self.closed_between(start, goal)])
+        open_first = first.copy()
+        open_first[shut] = np.inf
+        paths = self.paths.between(start, goal)
+        try:
+            return front(paths, open_first, second, share, _MOST_LABELS)
+        except CapacityError:
+            return self._supported(first, second, start, goal, closed)
+        except InfeasibleError as error:
+            raise self._unreachable(start, goal) from error
+
+    def _supported(
+        self, first: Vector, second: Vector, start: int, goal: int, closed: Sequence[int]
+    ) -> list[FrontRoute]:
+        """Return the paths that are cheapest at some prices, from one end to the other."""
+
+        def at(share: float) -> FrontRoute:
+            costs = (1 - share) * first / first.mean() + share * second / second.mean()
+            rows = self.cheapest(costs, start, goal, closed)
+            return FrontRoute(rows, float(first[rows].sum()), float(second[rows].sum()))
+
+        found = sorted((at(share) for share in _PRICES), key=lambda one: (one.first, one.second))
+        kept: list[FrontRoute] = []
+        for one in found:
+            if not kept or one.second < kept[-1].second:
+                kept.append(one)
+        return kept
+
+    def _unreachable(self, start: int, goal: int) -> InfeasibleError:
+        ids = self.network.edge_ids[[start, goal]].tolist()
+        whom = "" if self.network.access.is_open else f" for {self.described}"
+        return InfeasibleError(
+            f"no open road leads from edge {ids[0]!r} to {ids[1]!r}{whom}; "
+            "open closed edges, or choose another start or goal"
+        )
 
     @property
     def described(self) -> str:

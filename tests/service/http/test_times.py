@@ -182,3 +182,45 @@ def test_what_was_learned_of_times_survives_a_restart_and_a_zone_can_be_set(
         server.stop()
     with running(tmp_path, *options, key=key) as server:
         assert minutes(server, PEAK)["minutes"] == pytest.approx(peak["minutes"], abs=0.02)
+
+
+def test_a_front_is_got_by_names_or_coordinates(served: Server) -> None:
+    answer = served.ask("GET", f"/v1/front?start={IDS[0]}&goal={IDS[200]}&departs_at={NIGHT[:-6]}Z")
+    assert answer.status == 200, answer.body
+    routes = answer.json["routes"]
+    assert 1 <= len(routes) <= 8
+    assert [one["minutes"] for one in routes] == sorted(one["minutes"] for one in routes)
+    assert [one["energy_wh"] for one in routes] == sorted(
+        (one["energy_wh"] for one in routes), reverse=True
+    )
+    assert 0 <= answer.json["covers_within"] < 0.5
+    best = minutes(served, NIGHT)
+    assert routes[-1]["energy_wh"] == pytest.approx(best["energy_wh"], rel=1e-6)
+    report = {"trip_id": "front", "route_id": routes[0]["route_id"], "driven_at": PEAK}
+    report["total_energy_wh"] = routes[0]["energy_wh"]
+    assert served.ask("POST", "/v1/trips", report).status == 201
+    here = best["geometry"]["coordinates"]
+    ends = [",".join(f"{part:.6f}" for part in point) for point in (here[0], here[-1])]
+    found = served.ask("GET", f"/v1/front?start={ends[0]}&goal={ends[1]}&vehicle=truck")
+    assert found.status == 200, found.body
+    assert found.json["start_distance_m"] < 50
+    for bad in (
+        "start=x&goal=y",
+        "start=999,999&goal=0,0",
+        f"start={IDS[0]}",
+        "start=a&goal=b&z=1",
+    ):
+        assert served.ask("GET", f"/v1/front?{bad}").status == 422
+
+
+def test_time_limits_and_prices_hold_over_http(served: Server) -> None:
+    routes = served.ask("GET", f"/v1/front?start={IDS[0]}&goal={IDS[200]}").json["routes"]
+    fastest = routes[0]["minutes"]
+    quick = minutes(served, PEAK, max_extra_time=0.0)
+    slow = minutes(served, PEAK)
+    assert quick["minutes"] <= slow["minutes"] + 0.01
+    dear = minutes(served, PEAK, wh_per_minute=10_000)
+    assert dear["minutes"] == pytest.approx(quick["minutes"], rel=0.01)
+    assert fastest > 0
+    query = {"start": IDS[0], "goal": IDS[200], "max_extra_time": -1}
+    assert served.ask("POST", "/v1/routes", query).status == 422

@@ -23,11 +23,12 @@ from superarm.service.model.posterior import RoadPosterior  # noqa: E402
 from superarm.service.routes.battery import Battery, probability_of_arrival  # noqa: E402
 from superarm.service.routes.intervals import INTERVAL  # noqa: E402
 from superarm.service.routes.router import (  # noqa: E402
-    LEAST_PROBABILITY,
+    MOST_OF_FRONT,
     MOST_SHARED,
     RouteQuery,
     Router,
 )
+from superarm.service.routes.search import LEAST_PROBABILITY  # noqa: E402
 
 CITY = small_city()
 FLEET = Fleet(CITY)
@@ -118,9 +119,77 @@ def test_exploring_keeps_to_its_limits(seed: int, extra: float, mode: Any, charg
     assert answer.route.arrival is not None
     if not np.array_equal(answer.route.edges, answer.best.edges):
         assert answer.route.arrival >= LEAST_PROBABILITY
-        assert answer.fallback is None
-    if answer.fallback is not None:
-        assert np.array_equal(answer.route.edges, answer.best.edges)
+    assert (answer.fallback is None) == (answer.boldness == 1.0)
+
+
+def test_exploring_is_as_bold_as_its_limits_allow() -> None:
+    """Where the drawn route is too dear, a blend still leaves the best one now and then."""
+    posterior, drivetrain = posterior_after(7), FLEET.drivetrain(CLASSES["car"])
+    cut = other = 0
+    for seed in range(60):
+        plain = wishes(seed)
+        query = RouteQuery(plain.start, plain.goal, "optimistic", (), None, 0, 0.05)
+        answer = ROUTER.answer(query, posterior, drivetrain, np.random.default_rng(seed))
+        if answer.fallback is not None:
+            cut += 1
+            other += not np.array_equal(answer.route.edges, answer.best.edges)
+            assert 0 <= answer.boldness < 1
+    assert cut > 0
+    assert other > 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds, finite(0.0, 0.5), st.sampled_from(["explore", "optimistic", "best"]))
+def test_no_route_is_slower_than_asked_for(seed: int, extra: float, mode: Any) -> None:
+    posterior, drivetrain = posterior_after(seed % 50), FLEET.drivetrain(CLASSES["car"])
+    plain = wishes(seed)
+    query = RouteQuery(plain.start, plain.goal, mode, (), None, 2, 1.0, extra)
+    answer = ROUTER.answer(query, posterior, drivetrain, np.random.default_rng(seed))
+    seconds = posterior.times.seconds(1)
+    paths = Paths.on_turns(N, CITY.turns, query.start, query.goal)
+    fastest = seconds[Dijkstra().select(paths, -seconds)].sum()
+    for route in (answer.route, answer.best, *answer.alternatives):
+        assert route.mean_s <= (1 + extra) * fastest * (1 + 1e-6)
+    # the best is the thriftiest of all that are fast enough: of the exact front
+    costs = np.maximum(posterior.cost_wh(drivetrain), 0)
+    permit = ROUTER.permits.of(drivetrain.vehicle)
+    front = permit.front(seconds, costs, query.start, query.goal)
+    allowed = [one.second for one in front if one.first <= (1 + extra) * fastest * (1 + 1e-9)]
+    assert_allclose(costs[answer.best.edges].sum(), min(allowed), rtol=1e-9, atol=1e-9)
+
+
+def test_the_dearer_minutes_are_the_faster_routes_become() -> None:
+    posterior, drivetrain = posterior_after(3), FLEET.drivetrain(CLASSES["car"])
+    for seed in range(10):
+        plain = wishes(seed)
+        times, energies = [], []
+        for value in (0.0, 5.0, 50.0, 1e5):
+            query = RouteQuery(plain.start, plain.goal, "best", wh_per_minute=value)
+            best = ROUTER.answer(query, posterior, drivetrain, np.random.default_rng(0)).best
+            times.append(best.mean_s)
+            energies.append(best.mean_wh)
+        assert (np.diff(times) <= 1e-6).all()
+        assert (np.diff(energies) >= -1e-6).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds)
+def test_a_front_lies_between_the_fastest_and_the_thriftiest(seed: int) -> None:
+    posterior, drivetrain = posterior_after(seed % 50), FLEET.drivetrain(CLASSES["car"])
+    query = RouteQuery(wishes(seed).start, wishes(seed).goal, "best")
+    routes, share = ROUTER.front(query, posterior, drivetrain)
+    assert 1 <= len(routes) <= MOST_OF_FRONT
+    seconds, costs = posterior.times.seconds(1), np.maximum(posterior.cost_wh(drivetrain), 0)
+    permit = ROUTER.permits.of(drivetrain.vehicle)
+    every = permit.front(seconds, costs, query.start, query.goal)
+    mine = np.array([[seconds[one.edges].sum(), costs[one.edges].sum()] for one in routes])
+    assert (np.diff(mine[:, 0]) > 0).all()
+    assert (np.diff(mine[:, 1]) < 0).all()
+    for one in every:
+        worse = np.maximum(mine[:, 0] / one.first, mine[:, 1] / max(one.second, 1e-12)).min() - 1
+        assert worse <= share + 1e-9
+    if len(every) <= MOST_OF_FRONT:
+        assert share == 0.0
 
 
 def test_exploring_does_explore_and_says_when_it_may_not() -> None:

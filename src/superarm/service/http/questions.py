@@ -24,6 +24,8 @@ from superarm.service.model.fleet import CLASSES
 from superarm.service.model.vehicle import ClassName, Parameters
 from superarm.service.routes.schemas import (
     BeliefAnswer,
+    FrontAnswer,
+    FrontQuery,
     RoadCollection,
     RouteAnswer,
     RouteRequest,
@@ -32,6 +34,7 @@ from superarm.service.trips.standings import Standing
 from superarm.service.trips.store import EPOCH, Sums
 
 _COST_OF_ALTERNATIVE, _COST_OF_PARAMETERS, _COST_OF_BATTERY = 1.0, 4.0, 1.0
+_COST_OF_FRONT = 10.0
 _COST_OF_MAP, _DRAWN_EDGES, _SHOWN_EDGES, _COST_OF_NUMBERS = 20.0, 10.0, 50.0, 10.0
 _TELLING = 2.0
 _FEW = 10
@@ -98,6 +101,22 @@ def add_questions(app: FastAPI, state: ServiceState) -> None:
             question = await asyncio.to_thread(state.navigator.query, request)
         _, body = await state.on_router(
             lambda current: state.navigator.route(question, current.posterior), key
+        )
+        return Response(body, media_type="application/json")
+
+    @app.get(
+        "/v1/front",
+        operation_id="get_front",
+        response_model=FrontAnswer,
+        responses=problems(*ANY_KEY, 422, 503),
+        tags=["routes"],
+    )
+    async def front(key: Reading, asked: Annotated[FrontQuery, Query()]) -> Response:
+        """Return at most eight routes between the fastest and the thriftiest."""
+        state.charge(key, _COST_OF_FRONT)
+        question = await asyncio.to_thread(state.navigator.query, asked.request())
+        body = await state.on_router(
+            lambda current: state.navigator.front(question, current.posterior), key
         )
         return Response(body, media_type="application/json")
 

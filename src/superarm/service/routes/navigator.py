@@ -2,28 +2,27 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from superarm.arrays import Rows, Vector
+from superarm.arrays import Rows
 from superarm.errors import InfeasibleError
 from superarm.navigation import RoadNetwork, Vehicle
 from superarm.navigation.access import CLOSED
 from superarm.navigation.geography import Geography
-from superarm.navigation.times import HEAVY_KG, part_of_day
+from superarm.navigation.times import part_of_day
 from superarm.service.database import now_us
 from superarm.service.model.fleet import Fleet
 from superarm.service.model.posterior import RoadPosterior
 from superarm.service.model.vehicle import driven, vehicle_of
 from superarm.service.routes.battery import Battery, prepare
-from superarm.service.routes.intervals import interval_s
-from superarm.service.routes.router import Prediction, RouteQuery, Router
+from superarm.service.routes.router import RouteQuery, Router
 from superarm.service.routes.schemas import (
     Alternative,
     BeliefAnswer,
     Coordinates,
+    FrontAnswer,
     Line,
     PlaceOnRoad,
     Profile,
@@ -31,6 +30,7 @@ from superarm.service.routes.schemas import (
     RouteBody,
     RouteRequest,
 )
+from superarm.service.routes.search import Prediction
 from superarm.service.routes.tokens import IssuedRoute, RouteTokens
 
 
@@ -105,7 +105,9 @@ class Navigator:
         if {start, goal} & set(closed):
             msg = "the start or the goal is closed; choose another, or open it"
             raise InfeasibleError(msg)
-        battery = request.battery
+        battery, departs = request.battery, request.departs_at or datetime.now(UTC)
+        if self._zone is not None:
+            departs = departs.astimezone(self._zone)
         query = RouteQuery(
             start,
             goal,
@@ -114,10 +116,10 @@ class Navigator:
             None if battery is None else Battery(**battery.model_dump()),
             request.alternatives,
             request.max_extra_energy,
+            request.max_extra_time,
+            request.wh_per_minute,
+            part_of_day(departs),
         )
-        departs = request.departs_at or datetime.now(UTC)
-        if self._zone is not None:
-            departs = departs.astimezone(self._zone)
         return Question(query, vehicle, departs, start_distance, goal_distance)
 
     def _closed(self, names: list[str]) -> set[int]:
@@ -129,50 +131,63 @@ class Navigator:
     def route(self, question: "Question", posterior: RoadPosterior) -> tuple[IssuedRoute, bytes]:
         """Return the suggested route and the answer to send."""
         drivetrain = self.fleet.drivetrain(question.vehicle)
-        departs = question.departs_at
-        part, heavy = part_of_day(departs), question.vehicle.mass_kg > HEAVY_KG
-
-        def described(route: Prediction) -> dict[str, Any]:
-            times = posterior.times.of(route.edges, part, heavy=heavy)
-            return self._described(route, *times, departs).__dict__
-
         answer = self.router.answer(question.query, posterior, drivetrain, self._rng)
-        issued = [
-            IssuedRoute(
-                route.edges,
-                question.vehicle,
-                route.mean_wh,
-                route.std_wh,
-                answer.best.mean_wh,
-                now_us(),
-            )
-            for route in (answer.route, *answer.alternatives)
-        ]
+        found = [answer.route, *answer.alternatives]
+        issued = [self._issued(route, answer.best.mean_wh, question) for route in found]
         ids = [self.tokens.written(route) for route in issued]
+        departs = question.departs_at
         body = RouteAnswer.model_construct(
-            **described(answer.route),
+            **self._described(answer.route, departs).__dict__,
             route_id=ids[0],
             mode=question.query.mode,
             departs_at=departs,
             exploration_wh=round(answer.exploration_wh, 3),
+            boldness=round(answer.boldness, 3),
             fallback=answer.fallback,
             start_distance_m=question.start_distance_m,
             goal_distance_m=question.goal_distance_m,
             alternatives=[
-                Alternative.model_construct(**described(other), route_id=name)
+                Alternative.model_construct(
+                    **self._described(other, departs).__dict__, route_id=name
+                )
                 for other, name in zip(answer.alternatives, ids[1:], strict=True)
             ],
             trips_learned=posterior.trips,
         )
         return issued[0], body.model_dump_json().encode()
 
-    def _described(
-        self, route: Prediction, seconds: Vector, std_s: float, departs: datetime
-    ) -> RouteBody:
+    def front(self, question: "Question", posterior: RoadPosterior) -> bytes:
+        """Return routes between the fastest and the thriftiest, as the answer to send."""
+        drivetrain = self.fleet.drivetrain(question.vehicle)
+        routes, share = self.router.front(question.query, posterior, drivetrain)
+        best = min(route.mean_wh for route in routes)
+        ids = [self.tokens.written(self._issued(route, best, question)) for route in routes]
+        body = FrontAnswer.model_construct(
+            departs_at=question.departs_at,
+            start_distance_m=question.start_distance_m,
+            goal_distance_m=question.goal_distance_m,
+            covers_within=round(share, 4),
+            routes=[
+                Alternative.model_construct(
+                    **self._described(route, question.departs_at).__dict__, route_id=name
+                )
+                for route, name in zip(routes, ids, strict=True)
+            ],
+            trips_learned=posterior.trips,
+        )
+        return body.model_dump_json().encode()
+
+    @staticmethod
+    def _issued(route: Prediction, best_wh: float, question: "Question") -> IssuedRoute:
+        return IssuedRoute(
+            route.edges, question.vehicle, route.mean_wh, route.std_wh, best_wh, now_us()
+        )
+
+    def _described(self, route: Prediction, departs: datetime) -> RouteBody:
         edges, lengths = route.edges, self.network.length_m[route.edges]
         low, high = route.interval_wh
-        expected = float(seconds.sum())
-        early, late = interval_s(expected, std_s)
+        expected = route.mean_s
+        early, late = route.interval_s
         return RouteBody.model_construct(
             edges=self.network.edge_ids[edges].tolist(),
             geometry=Line.model_construct(
@@ -195,7 +210,7 @@ class Navigator:
                 height_m=np.round(self._end_height[edges], 1).tolist(),
                 energy_wh=np.round(route.profile_mean_wh, 2).tolist(),
                 energy_std_wh=np.round(route.profile_std_wh, 2).tolist(),
-                seconds=np.round(np.cumsum(seconds), 1).tolist(),
+                seconds=np.round(route.profile_s, 1).tolist(),
             ),
         )
 

@@ -1,27 +1,25 @@
 """Routes from a posterior: which way, what it will cost, how sure that is, what else there is."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from superarm.arrays import Matrix, Rows, Vector
+from superarm.arrays import Rows, Vector
 from superarm.gaussian import Marginals
 from superarm.navigation import RoadNetwork, Vehicle
-from superarm.navigation.permits import Permit, Permits
+from superarm.navigation.permits import Permits
+from superarm.oracles.fronts import spread_out
 from superarm.policies import Greedy, MarginalThompson, Rectified, UpperConfidenceBound
 from superarm.protocols import IndexPolicy, Posterior
 from superarm.service.model.fleet import Drivetrain
 from superarm.service.model.posterior import RoadPosterior
-from superarm.service.routes.battery import Battery, probability_of_arrival
-from superarm.service.routes.intervals import INTERVAL
+from superarm.service.routes.battery import Battery
+from superarm.service.routes.search import LEAST_PROBABILITY, Ends, Prediction, Search
 from superarm.theory import BayesUCBWidth
 
 Mode = Literal["explore", "optimistic", "best"]
-
-LEAST_PROBABILITY = 0.95
-"""Exploring must not push the probability of arrival below this."""
 
 MOST_SHARED = 0.7
 """An alternative shares less than this part of its length with every other route."""
@@ -29,35 +27,13 @@ MOST_SHARED = 0.7
 MOST_ENERGY = 1.2
 """An alternative is expected to need at most this many times the energy of the best route."""
 
+MOST_OF_FRONT = 8
+"""How many routes of a front are shown."""
+
+_HALVINGS = 5
 _ATTEMPTS = 10
 _PENALTY = 1.5
 _LEAST_PENALTY_WH = 1e-6  # roads that cost nothing become dear, too
-
-
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """What is expected of a route, jointly over its edges, measurement noise included.
-
-    Attributes:
-        edges: positions of its edges, in driving order.
-        mean_wh: expected energy taken from the battery.
-        std_wh: of the energy measured over the whole route.
-        profile_mean_wh: expected energy from the start to the end of every edge, shape (k,).
-        profile_std_wh: its standard deviation, shape (k,).
-        arrival: probability that the charge stays above the reserve, if a battery was given.
-    """
-
-    edges: Rows
-    mean_wh: float
-    std_wh: float
-    profile_mean_wh: Vector
-    profile_std_wh: Vector
-    arrival: float | None = None
-
-    @property
-    def interval_wh(self) -> tuple[float, float]:
-        """The 90 per cent interval of the energy to be measured."""
-        return self.mean_wh - INTERVAL * self.std_wh, self.mean_wh + INTERVAL * self.std_wh
 
 
 @dataclass(frozen=True)
@@ -72,7 +48,9 @@ class RouteQuery:
         battery: if the charge matters.
         alternatives: how many other routes to look for.
         max_extra_energy: how much more than the best route's energy exploring may cost, as a share.
-        permit: of the vehicle; the router fills it in.
+        max_extra_time: how much longer than the fastest route any route may take, as a share.
+        wh_per_minute: what a minute is worth.
+        part: of the day.
     """
 
     start: int
@@ -82,7 +60,9 @@ class RouteQuery:
     battery: Battery | None = None
     alternatives: int = 0
     max_extra_energy: float = 0.1
-    permit: Permit | None = None
+    max_extra_time: float | None = None
+    wh_per_minute: float = 0.0
+    part: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,15 +71,17 @@ class Answer:
 
     Attributes:
         route: the one to drive.
-        best: the one of least expected energy; often the same.
+        best: the one of least expected energy within its limits; often the same.
         alternatives: others worth a look.
-        fallback: why the best route is returned although another was asked for, if so.
+        fallback: why the route explores less than it would, if so.
+        boldness: how far what is believed was left for what was drawn, from zero to one.
     """
 
     route: Prediction
     best: Prediction
     alternatives: tuple[Prediction, ...]
     fallback: str | None
+    boldness: float = 0.0
 
     @property
     def exploration_wh(self) -> float:
@@ -123,6 +105,19 @@ class Router:
             "best": Rectified(Greedy()),
         }
 
+    def search(self, query: RouteQuery, posterior: RoadPosterior, drivetrain: Drivetrain) -> Search:
+        """Return a question beside what is believed."""
+        return Search(
+            Ends(query.start, query.goal, query.closed),
+            self.permits.of(drivetrain.vehicle),
+            posterior,
+            drivetrain,
+            query.part,
+            query.battery,
+            query.max_extra_time,
+            query.wh_per_minute,
+        )
+
     def answer(
         self,
         query: RouteQuery,
@@ -131,38 +126,42 @@ class Router:
         rng: np.random.Generator,
     ) -> Answer:
         """Find the route that was asked for."""
-        query = replace(query, permit=self.permits.of(drivetrain.vehicle))
-        best_costs = self._costs(self._policies["best"], posterior, drivetrain, rng)
-        best = self._predicted(self.path(best_costs, query), query, posterior, drivetrain)
-        route, fallback = best, None
+        search = self.search(query, posterior, drivetrain)
+        believed = self._costs(self._policies["best"], search, rng)
+        best = search.predicted(search.within_time(believed))
+        route, fallback, boldness = best, None, 0.0
         if query.mode != "best":
-            costs = self._costs(self._policies[query.mode], posterior, drivetrain, rng)
-            edges = self.path(costs, query)
-            if not np.array_equal(edges, best.edges):
-                route = self._predicted(edges, query, posterior, drivetrain)
-                fallback = _too_bold(route, best, query)
-        if fallback is not None:
-            route = best
+            drawn = self._costs(self._policies[query.mode], search, rng)
+            route, fallback, boldness = _boldest(search, best, believed, drawn, query)
         found = [route]
-        for edges in self._others(best_costs, query, found):
-            other = self._predicted(edges, query, posterior, drivetrain)
+        for edges in self._others(believed, search, query, found):
+            other = search.predicted(edges)
             if other.mean_wh <= best.mean_wh + (MOST_ENERGY - 1) * abs(best.mean_wh):
                 found.append(other)
-        return Answer(route, best, tuple(found[1:]), fallback)
+        return Answer(route, best, tuple(found[1:]), fallback, boldness)
 
-    def path(self, costs: Vector, query: RouteQuery) -> Rows:
-        """Return the cheapest path over edges that are open."""
-        permit = query.permit or self.permits.of(Vehicle())
+    def front(
+        self, query: RouteQuery, posterior: RoadPosterior, drivetrain: Drivetrain
+    ) -> tuple[list[Prediction], float]:
+        """Return routes between the fastest and the thriftiest, and how well they cover all others.
+
+        No route has both less expected time and less expected dissipation than one of these; all
+        that have less of one are at most by the returned share better than one of these in either.
+        """
+        search = self.search(query, posterior, drivetrain)
+        costs = self._costs(self._policies["best"], search, np.random.default_rng(0))
+        routes, share = spread_out(search.front(costs), MOST_OF_FRONT)
+        return [search.predicted(route.rows) for route in routes], share
+
+    def path(self, costs: Vector, query: RouteQuery, vehicle: Vehicle | None = None) -> Rows:
+        """Return the cheapest path over edges that are open to a vehicle, by default a car."""
+        permit = self.permits.of(vehicle or Vehicle())
         return permit.cheapest(costs, query.start, query.goal, query.closed)
 
     @staticmethod
-    def _costs(
-        policy: IndexPolicy[Posterior],
-        posterior: RoadPosterior,
-        drivetrain: Drivetrain,
-        rng: np.random.Generator,
-    ) -> Vector:
+    def _costs(policy: IndexPolicy[Posterior], search: Search, rng: np.random.Generator) -> Vector:
         """Return what the policy makes of every edge, as costs that are nowhere negative."""
+        posterior, drivetrain = search.posterior, search.drivetrain
         rewards = Marginals(
             -posterior.cost_wh(drivetrain),
             posterior.cost_std_wh(drivetrain),
@@ -170,17 +169,9 @@ class Router:
         )
         return np.maximum(-policy.indices(posterior.trips + 1, rewards, rng), 0.0)
 
-    @staticmethod
-    def _predicted(
-        edges: Rows, query: RouteQuery, posterior: RoadPosterior, drivetrain: Drivetrain
-    ) -> Prediction:
-        mean, covariance = posterior.along(edges, drivetrain)
-        prediction = predicted(edges, mean, covariance)
-        if query.battery is None:
-            return prediction
-        return replace(prediction, arrival=probability_of_arrival(query.battery, mean, covariance))
-
-    def _others(self, costs: Vector, query: RouteQuery, found: list[Prediction]) -> Iterator[Rows]:
+    def _others(
+        self, costs: Vector, search: Search, query: RouteQuery, found: list[Prediction]
+    ) -> Iterator[Rows]:
         """Yield routes that differ enough from all found so far, by making known roads dear."""
         lengths = self.network.length_m
         dear = costs.copy()
@@ -190,7 +181,7 @@ class Router:
                 return
             dear[last] *= _PENALTY
             dear[last] += _LEAST_PENALTY_WH
-            last = self.path(dear, query)
+            last = search.within_time(dear)
             mine = lengths[last].sum()
             if all(
                 lengths[np.intersect1d(last, other.edges)].sum() < MOST_SHARED * mine
@@ -199,20 +190,44 @@ class Router:
                 yield last
 
 
-def predicted(edges: Rows, mean: Vector, covariance: Matrix) -> Prediction:
-    """Return what the means and joint covariance of some edges say of driving them in order."""
-    spread = np.sqrt(np.cumsum(np.cumsum(covariance, axis=0), axis=1).diagonal())
-    total = np.cumsum(mean)
-    return Prediction(edges, float(total[-1]), float(spread[-1]), total, spread)
+def _boldest(
+    search: Search, best: Prediction, believed: Vector, drawn: Vector, query: RouteQuery
+) -> tuple[Prediction, str | None, float]:
+    """Return the route of the boldest blend of drawn and believed costs that keeps to the limits.
+
+    Why it is not the drawn one, if so, and how bold it is. The drawn costs are tried first; then
+    the share of them is halved in between.
+    """
+
+    def blend(share: float) -> Prediction:
+        edges = search.within_time((1 - share) * believed + share * drawn)
+        return best if np.array_equal(edges, best.edges) else search.predicted(edges)
+
+    route = blend(1.0)
+    why_not = _too_bold(search, route, best, query)
+    if why_not is None:
+        return route, None, 1.0
+    found, low, high = best, 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        route = blend(middle)
+        if _too_bold(search, route, best, query) is None:
+            found, low = route, middle
+        else:
+            high = middle
+    return found, why_not, low
 
 
-def _too_bold(route: Prediction, best: Prediction, query: RouteQuery) -> str | None:
+def _too_bold(search: Search, route: Prediction, best: Prediction, query: RouteQuery) -> str | None:
     """Say why a route may not be offered for the sake of learning, if so."""
-    allowed = best.mean_wh + query.max_extra_energy * abs(best.mean_wh)
-    if route.mean_wh > allowed:
+    if route is best:
+        return None
+    usual, offered = search.worth_wh(best), search.worth_wh(route)
+    allowed = usual + query.max_extra_energy * abs(usual)
+    if offered > allowed:
         return (
-            f"the route to explore was expected to take {route.mean_wh - best.mean_wh:.0f} Wh more "
-            f"than the best, and max_extra_energy allows {allowed - best.mean_wh:.0f} Wh"
+            f"the route to explore was expected to take {offered - usual:.0f} Wh more than the "
+            f"best, and max_extra_energy allows {allowed - usual:.0f} Wh"
         )
     if route.arrival is not None and route.arrival < LEAST_PROBABILITY:
         return (

@@ -1,15 +1,17 @@
 """Routes and maps as JSON; units are in the names."""
 
+import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, Field, model_validator
 
-from superarm.service.model.vehicle import Given, Payload, Temperature, VehicleIn
+from superarm.service.model.vehicle import ClassName, Given, Payload, Temperature, VehicleIn
 from superarm.service.routes.router import Mode
 
 MOST_CLOSED = 5_000
 _YEARS = (1970, 2200)
+_COORDINATES = re.compile(r"(-?\d{1,3}(?:\.\d{1,12})?),(-?\d{1,2}(?:\.\d{1,12})?)", re.ASCII)
 
 EdgeId = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -22,8 +24,8 @@ class Coordinates(Given):
     heading_deg: Annotated[float, Field(ge=0, le=360)] | None = Field(
         default=None, description="Driving direction, clockwise from north."
     )
-    within_m: Annotated[float, Field(gt=0, le=5_000)] = Field(
-        default=150.0, description="How far the closest edge may be."
+    within_m: Annotated[float, Field(gt=0, le=50_000)] = Field(
+        default=5_000.0, description="How far the closest road open to the vehicle may be."
     )
 
 
@@ -61,6 +63,13 @@ class RouteRequest(Given):
     max_extra_energy: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.1, description="Share of the best route's energy that exploring may cost."
     )
+    max_extra_time: Annotated[float, Field(ge=0, le=10)] | None = Field(
+        default=None,
+        description="How much longer than the fastest route any route may take, as a share.",
+    )
+    wh_per_minute: Annotated[float, Field(ge=0, le=1e5)] = Field(
+        default=0.0, description="What a minute is worth: routes are chosen by energy and time."
+    )
     departs_at: AwareDatetime | None = Field(
         default=None,
         description="RFC 3339 with offset; left out: now. Times are believed by part of the day.",
@@ -74,6 +83,43 @@ class RouteRequest(Given):
             msg = f"departs_at must lie in the years {_YEARS[0]} to {_YEARS[1]}"
             raise ValueError(msg)
         return self
+
+
+_Place = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=200,
+        description="An edge id, or longitude,latitude; the closest road is taken.",
+        examples=["6.13,49.61"],
+    ),
+]
+
+
+class FrontQuery(Given):
+    """Ask for routes between the fastest and the thriftiest."""
+
+    start: _Place
+    goal: _Place
+    vehicle: ClassName = "car"
+    departs_at: AwareDatetime | None = None
+    temperature_c: Temperature | None = None
+    payload_kg: Payload | None = None
+
+    def request(self) -> RouteRequest:
+        """Return the same as a request for a route."""
+        rest = self.model_dump(exclude={"start", "goal"})
+        return RouteRequest(start=_place(self.start), goal=_place(self.goal), mode="best", **rest)
+
+
+def _place(text: str) -> EdgeId | Coordinates:
+    found = _COORDINATES.fullmatch(text)
+    if found is None:
+        return text
+    longitude, latitude = float(found[1]), float(found[2])
+    if abs(longitude) > 180 or abs(latitude) > 90:  # noqa: PLR2004 - degrees
+        return text
+    return Coordinates(longitude=longitude, latitude=latitude)
 
 
 class Line(BaseModel):
@@ -145,10 +191,27 @@ class RouteAnswer(RouteBody):
     mode: Mode
     departs_at: datetime
     exploration_wh: float = Field(description="Expected energy above the best route's.")
-    fallback: str | None = Field(description="Why the best route is returned instead, if it is.")
+    boldness: float = Field(
+        description="How far beliefs were left for the sake of learning: 1 as drawn, 0 not at all."
+    )
+    fallback: str | None = Field(description="Why it explores less than it would, if so.")
     start_distance_m: float | None = Field(description="From the given point to the start edge.")
     goal_distance_m: float | None
     alternatives: list[Alternative]
+    trips_learned: int
+
+
+class FrontAnswer(BaseModel):
+    """Routes between the fastest, which comes first, and the thriftiest."""
+
+    departs_at: datetime
+    start_distance_m: float | None = Field(description="From the given point to the start edge.")
+    goal_distance_m: float | None
+    covers_within: float = Field(
+        description="Every route that no other beats in both expected time and dissipation is at "
+        "most by this share better, in either, than one of these."
+    )
+    routes: list[Alternative] = Field(description="At most eight; none beats another in both.")
     trips_learned: int
 
 
