@@ -25,6 +25,7 @@ NAMES = (
     "shop",
     "simulation",
     "matching",
+    "exploring",
 )
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"

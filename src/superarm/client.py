@@ -67,11 +67,24 @@ class Client:
         Args:
             start: an edge id, or a mapping with longitude and latitude.
             goal: likewise.
-            options: vehicle, battery, closed_edges, mode, alternatives, max_extra_energy.
+            options: vehicle, battery, closed_edges, mode, alternatives, max_extra_energy,
+                max_extra_time, wh_per_minute, departs_at, temperature_c, payload_kg.
         """
         answer: dict[str, Any] = self._ask(
-            "POST", "/v1/routes", {"start": start, "goal": goal, **options}
+            "POST", "/v1/routes", {"start": start, "goal": goal, **_timed(options, "departs_at")}
         )
+        return answer
+
+    def front(self, start: str, goal: str, **options: object) -> dict[str, Any]:
+        """Return at most eight routes between the fastest and the thriftiest.
+
+        Args:
+            start: an edge id, or ``"longitude,latitude"``.
+            goal: likewise.
+            options: vehicle, departs_at, temperature_c, payload_kg.
+        """
+        query = {"start": start, "goal": goal, **_timed(dict(options), "departs_at")}
+        answer: dict[str, Any] = self._ask("GET", f"/v1/front?{urlencode(query)}")
         return answer
 
     def report(self, trip_id: str, driven_at: datetime | str, **trip: object) -> dict[str, Any]:
@@ -80,15 +93,16 @@ class Client:
         Args:
             trip_id: chosen by you, the same whenever this trip is sent.
             driven_at: a datetime with an offset, or RFC 3339 text.
-            trip: route_id or edges; edge_energy_wh, spans or total_energy_wh; vehicle.
+            trip: route_id or edges; edge_energy_wh, spans or total_energy_wh; vehicle,
+                duration_s or edge_duration_s, speeds_ms, temperature_c, payload_kg.
         """
-        body = _trip({"trip_id": trip_id, "driven_at": driven_at, **trip})
+        body = _timed({"trip_id": trip_id, "driven_at": driven_at, **trip}, "driven_at")
         answer: dict[str, Any] = self._ask("POST", "/v1/trips", body)
         return answer
 
     def report_many(self, trips: Iterable[Mapping[str, object]]) -> list[dict[str, Any]]:
         """Report up to 1,000 trips at once and return what became of each."""
-        body = {"trips": [_trip(dict(trip)) for trip in trips]}
+        body = {"trips": [_timed(dict(trip), "driven_at") for trip in trips]}
         answer = self._ask("POST", "/v1/trips", body, refused=(207, 409, 422))
         if "trips" not in answer:
             raise ServiceError(422, str(answer.get("detail")))
@@ -176,9 +190,10 @@ class Client:
             time.sleep(wait)
 
 
-def _trip(trip: dict[str, object]) -> dict[str, object]:
-    driven = trip.get("driven_at")
-    return trip | {"driven_at": driven.isoformat()} if isinstance(driven, datetime) else trip
+def _timed(given: dict[str, object], name: str) -> dict[str, object]:
+    """Return what was given with a time as text."""
+    moment = given.get(name)
+    return given | {name: moment.isoformat()} if isinstance(moment, datetime) else given
 
 
 def _seconds(text: str | None) -> float:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from parts import require_module
 from services import Server, add_key, running, small_city, trip_between
+from superarm.client import Client
 
 require_module("fastapi", "service")
 
@@ -199,6 +201,9 @@ def test_a_front_is_got_by_names_or_coordinates(served: Server) -> None:
     report = {"trip_id": "front", "route_id": routes[0]["route_id"], "driven_at": PEAK}
     report["total_energy_wh"] = routes[0]["energy_wh"]
     assert served.ask("POST", "/v1/trips", report).status == 201
+    client = Client(served.url, served.key)
+    same = client.front(IDS[0], IDS[200], departs_at=datetime.fromisoformat(NIGHT))
+    assert [one["edges"] for one in same["routes"]] == [one["edges"] for one in routes]
     here = best["geometry"]["coordinates"]
     ends = [",".join(f"{part:.6f}" for part in point) for point in (here[0], here[-1])]
     found = served.ask("GET", f"/v1/front?start={ends[0]}&goal={ends[1]}&vehicle=truck")
