@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from parts import require_command, require_module
@@ -78,6 +79,35 @@ def click_map(page: Page, x: float, y: float) -> None:
 
 def shown_energy(wh: float) -> str:
     return f"{wh / 1000:.2f} kWh" if abs(wh) >= 10_000 else f"{round(wh)} Wh"
+
+
+def test_faster_or_thriftier_routes_are_dots_of_a_chart(browser: Browser, demo: Server) -> None:
+    features = demo.ask("GET", "/v1/network").json["features"]
+    names = [feature["properties"]["edge"] for feature in features]
+    rng = np.random.default_rng(0)
+    while True:  # some ends have one way to go
+        start, goal = rng.choice(names, size=2, replace=False)
+        found = demo.ask("GET", f"/v1/front?start={start}&goal={goal}")
+        if found.status == 200 and len(found.json["routes"]) > 2:
+            break
+    page = opened(browser, demo)
+    page.fill("#start", str(start))
+    page.fill("#goal", str(goal))
+    page.click("#route-form button[type=submit]")
+    dots = page.locator("#front circle")
+    expect(dots).to_have_count(len(found.json["routes"]))
+    dots.first.click()
+    expect(dots.first).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("#front-shown")).to_contain_text("Fastest")
+    first, last = (shown_energy(found.json["routes"][end]["energy_wh"]) for end in (0, -1))
+    expect(page.locator("#energy")).to_have_text(first)
+    dots.last.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#front-shown")).to_contain_text("Thriftiest")
+    expect(page.locator("#energy")).to_have_text(last)
+    keep_picture(page, "front")
+    with page.expect_response("**/v1/demo/drive"):
+        page.click("#drive")
 
 
 def test_click_drive_and_watch_it_learn(browser: Browser, demo: Server) -> None:

@@ -1,10 +1,10 @@
 // The page: asks for routes, shows them and what is learned. All numbers come from the API.
 
-import { drawCalibration, drawProfile, drawRegret } from "/page/charts.js";
+import { drawCalibration, drawFront, drawProfile, drawRegret, frontName } from "/page/charts.js";
 import { RoadMap, hasWebGL, ramp } from "/page/map.js";
 
 const at = (id) => document.getElementById(id);
-const state = { network: null, belief: null, map: null, ends: {}, answer: null, demo: false, learned: -1, trips: [] };
+const state = { network: null, belief: null, map: null, ends: {}, answer: null, front: [], demo: false, learned: -1, trips: [] };
 
 class Refusal extends Error {
   constructor(status, detail) { super(detail); this.status = status; }
@@ -82,6 +82,7 @@ function clearRoute() {
   setEnd("start", null);
   setEnd("goal", null);
   state.answer = null;
+  state.front = [];
   at("result").hidden = true;
   at("drive").disabled = true;
   at("problem").textContent = "";
@@ -138,8 +139,33 @@ async function findRoute() {
     return button;
   }));
   at("choices").hidden = choices.length < 2;
+  state.front = [];
   showRoute(0);
+  await findFront();
 }
+
+/** Routes between the fastest and the thriftiest, for the same vehicle and moment. */
+async function findFront() {
+  const asked = wish();
+  const name = (given) => (typeof given === "string" ? given : `${given.longitude.toFixed(7)},${given.latitude.toFixed(7)}`);
+  const query = new URLSearchParams({ start: name(asked.start), goal: name(asked.goal), vehicle: asked.vehicle, departs_at: asked.departs_at });
+  for (const key of ["temperature_c", "payload_kg"]) if (asked[key] !== undefined) query.set(key, asked[key]);
+  try {
+    state.front = (await ask("GET", `/v1/front?${query}`)).routes;
+  } catch {
+    state.front = [];  // the route is there all the same
+  }
+  showFront(-1);
+}
+
+function showFront(place) {
+  at("front-figure").hidden = state.front.length < 2;
+  const chosen = state.front[place];
+  at("front-shown").textContent = chosen ? `${frontName(place, state.front.length)}, ${minutes(chosen.minutes)}, ${energy(chosen.energy_wh)}` : "choose a dot";
+  if (state.front.length > 1) drawFront(at("front"), state.front, place, (i) => showRoute(routes().indexOf(state.front[i])));
+}
+
+const routes = () => [state.answer, ...state.answer.alternatives, ...state.front];
 
 const energy = (wh) => (Math.abs(wh) >= 10000 ? `${(wh / 1000).toFixed(2)} kWh` : `${Math.round(wh)} Wh`);
 
@@ -148,8 +174,9 @@ const minutes = (value) => (value < 100 ? `${value.toFixed(value < 10 ? 1 : 0)} 
 const clock = (text) => text.slice(11, 16);  // as the server writes it: local where the roads are
 
 function showRoute(number) {
-  const choices = [state.answer, ...state.answer.alternatives];
+  const choices = routes();
   const route = choices[number];
+  const known = 1 + state.answer.alternatives.length;
   state.shown = number;
   at("drive").disabled = false;
   at("result").hidden = false;
@@ -165,7 +192,8 @@ function showRoute(number) {
   at("fallback").textContent = state.answer.fallback ? `Best route instead: ${state.answer.fallback}.` : "";
   [...at("choices").children].forEach((button, i) => button.setAttribute("aria-pressed", String(i === number)));
   drawProfile(at("profile"), route.profile);
-  state.map?.showRoutes(route, choices.filter((_, i) => i !== number));
+  showFront(number - known);
+  state.map?.showRoutes(route, choices.filter((_, i) => i !== number && i < known));
 }
 
 function explain(refusal) {
@@ -177,7 +205,7 @@ function explain(refusal) {
 
 async function driveIt() {
   try {
-    const route = [state.answer, ...state.answer.alternatives][state.shown];
+    const route = routes()[state.shown];
     const trip = await ask("POST", "/v1/demo/drive", { route_id: route.route_id });
     at("driven").textContent =
       `Took ${minutes(trip.minutes)} and ${energy(trip.energy_wh)}; ${energy(trip.predicted_wh)} were expected, ` +

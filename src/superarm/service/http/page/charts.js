@@ -58,6 +58,40 @@ export function drawProfile(svg, profile) {
     `${Math.round(mean.at(-1))} watt hours after ${(last / 1000).toFixed(1)} kilometres`);
 }
 
+/** Routes between fastest and thriftiest; a dot is a button that shows its route on the map. */
+export function drawFront(svg, routes, shown, pick) {
+  const times = routes.map((route) => route.minutes), energies = routes.map((route) => route.energy_wh);
+  const wide = (values) => {
+    const low = Math.min(...values), high = Math.max(...values), room = 0.08 * (high - low) || 0.05 * Math.abs(high) || 1;
+    return [low - room, high + room];
+  };
+  const { across, up } = frame(svg, wide(times), wide(energies), {
+    right: 14,
+    shownX: (value) => `${value.toFixed(1)} min`,
+    shownY: (value) => `${Math.round(value)} Wh`,
+    labelX: "each dot is a route",
+  });
+  add(svg, "polyline", { class: "thin", points: points(routes.map((route) => [across(route.minutes), up(route.energy_wh)])) });
+  routes.forEach((route, i) => {
+    const name = frontName(i, routes.length);
+    const dot = add(svg, "circle", {
+      class: i === shown ? "pick chosen" : "pick", cx: across(route.minutes), cy: up(route.energy_wh), r: 7, tabindex: 0, role: "button",
+      "aria-pressed": String(i === shown),
+      "aria-label": `${name}: ${route.minutes.toFixed(1)} minutes, ${Math.round(route.energy_wh)} watt hours`,
+    });
+    add(dot, "title", {}, `${name}: ${route.minutes.toFixed(1)} min, ${Math.round(route.energy_wh)} Wh`);
+    dot.addEventListener("click", () => pick(i));
+    dot.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") { event.preventDefault(); pick(i); }
+    });
+  });
+}
+
+export function frontName(place, count) {
+  if (place === 0) return count === 1 ? "Fastest and thriftiest" : "Fastest";
+  return place === count - 1 ? "Thriftiest" : `Between ${place}`;
+}
+
 export function drawRegret(svg, trips) {
   if (!trips.length) {
     svg.replaceChildren();
