@@ -413,7 +413,7 @@ def compare(before: str, seconds: float) -> None:
             "host gave to other machines; more than half a per cent of it decides the 99th",
             "percentile and the maximum, so every row is the quietest of up to three runs.",
             "Trips per edge come without speeds: what motion moves between neighbouring edges is",
-            "then noise that links all edges of a trip, and learning them takes longer.",
+            "then noise that links all edges of a trip, which the code before did not know.",
         ),
         table("As many routes as possible, no trips", rates, "Closed loop, 15 s each."),
     )

@@ -45,6 +45,10 @@ def week(seed: int) -> list[list[Any]]:
         begin = [8.5 + 7 * seed, 455, 1000 + seed, 2000 * place, latitude, longitude, 36.0]
         electric = [*[""] * 3, -3.0, "", "", 500.0, "", -25.0, 80.0 - 0.01 * place, 400.0]
         rows.append([*begin, *electric, *[""] * 4])
+        if place == 5:  # lines that say nothing must not turn the current around
+            rows.append([*begin[:3], "", *begin[4:], *electric, *[""] * 4])
+            rows.append(["NaN", *begin[1:], *electric, *[""] * 4])
+            rows.append([begin[0], "inf", *begin[2:], *electric, *[""] * 4])
         hybrid = [*begin[:1], 7, *begin[2:], "", 1500 if place > 3 else 0, "", 5.0, 0.3]
         rows.append([*hybrid, "", "", "", -5.0, 50.0, 300.0, *[""] * 4])
         plain = [*begin[:1], 8, *begin[2:], 3.0, 1500, 20.0, 5.0, 0.5]

@@ -115,15 +115,23 @@ def update(
 
     if output is None:  # one transaction: all of it or nothing
         place = Database(database)
-        moved, name = move_trips(place, edges), place.name
-        place.close()
+        try:
+            place.migrate()
+            moved, name = move_trips(place, edges), place.name
+        finally:
+            place.close()
     else:
         copy_sqlite(Path(database), output)
+        copy = Database(str(output))
         try:
-            moved, name = move_trips(Database(str(output)), edges), str(output)
+            copy.migrate()
+            moved, name = move_trips(copy, edges), str(output)
         except BaseException:
-            output.unlink()  # half moved is worse than nothing
+            copy.close()
+            for half in (output, *(Path(f"{output}{end}") for end in ("-wal", "-shm"))):
+                half.unlink(missing_ok=True)  # half moved is worse than nothing
             raise
+        copy.close()
     for line in moved.lines():
         typer.echo(line)
     typer.echo(f"Database: {name}")

@@ -45,6 +45,7 @@ _COLUMNS = {
     "charge": "HV Battery SOC[%]",
     "voltage": "HV Battery Voltage[V]",
 }
+_MOST_DAYS, _MOST_MS = 10_000.0, 864e5
 _TIMEOUT_S = 60
 _CHUNK = 2**20
 _MOST_BYTES = 4 * 2**30
@@ -136,7 +137,7 @@ def write_electric_logs(
 def _tables(source: Path) -> Iterator[tuple[str, io.TextIOBase]]:
     """Yield the CSV files of an archive, unpacked one archive at a time."""
     if source.suffix == ".csv":
-        with source.open(newline="", encoding="utf-8-sig") as file:
+        with source.open(newline="", encoding="utf-8-sig", errors="replace") as file:
             yield source.name, file
         return
     try:
@@ -153,7 +154,9 @@ def _tables(source: Path) -> Iterator[tuple[str, io.TextIOBase]]:
             msg = f"{source} is damaged: {error}; remove it and fetch it again"
             raise DataError(msg) from error
         for name in sorted(names):
-            with (Path(folder) / name).open(newline="", encoding="utf-8-sig") as file:
+            with (Path(folder) / name).open(
+                newline="", encoding="utf-8-sig", errors="replace"
+            ) as file:
                 yield name, file
 
 
@@ -176,10 +179,11 @@ def _read(name: str, text: io.TextIOBase, vehicles: dict[int, _Rows]) -> None:
             rows.has_engine = rows.has_engine or _number(row[place["engine"]]) > 0
             if not rows.has_engine and row[place["current"]].strip() not in {"", "NaN"}:
                 found = [_number(row[place[what]]) for what in wanted]
-                rows.values.append((*found, _number(row[place["voltage"]])))
+                if 1 <= found[0] <= _MOST_DAYS and 0 <= found[2] <= _MOST_MS:
+                    rows.values.append((*found, _number(row[place["voltage"]])))
             elif rows.has_engine:
                 rows.values.clear()
-        except ValueError:
+        except (ValueError, OverflowError):
             continue  # a damaged line
 
 

@@ -92,6 +92,15 @@ def test_times_are_learned_by_part_of_the_day_and_compared_with_predictions(
         ({"temperature_c": 100}, "less than or equal to 60"),
         ({"payload_kg": -1}, "greater than or equal to 0"),
         ({"edge_duration_s": None, "duration_s": 60.0, "gaps": [3]}, "across gaps"),
+        (
+            {
+                "edge_duration_s": None,
+                "edge_energy_wh": None,
+                "spans": [{"first": 0, "last": 9, "energy_wh": 9.0, "duration_s": 60.0}],
+                "gaps": [3],
+            },
+            "across gaps",
+        ),
     ],
 )
 def test_bad_durations_say_what_to_do(served: Server, given: Any, message: str) -> None:
@@ -159,7 +168,7 @@ def test_a_cold_day_and_a_full_van_take_more(served: Server) -> None:
     assert stored["predicted_wh"] == pytest.approx(cold["energy_wh"], rel=0.2)
 
 
-@pytest.mark.parametrize("when", ["2026-03-02T08:15:00", "1900-01-01T00:00:00Z", "tomorrow"])
+@pytest.mark.parametrize("when", ["2026-03-02T08:15:00", "1900-01-01T00:00:00Z", "tomorrow", "1e9"])
 def test_departures_need_an_offset_and_a_year_of_ours(served: Server, when: str) -> None:
     query = {"start": IDS[0], "goal": IDS[200], "departs_at": when}
     assert served.ask("POST", "/v1/routes", query).status == 422
@@ -172,7 +181,7 @@ def test_what_was_learned_of_times_survives_a_restart_and_a_zone_can_be_set(
     database = str(tmp_path / "trips.db")
     key = add_key(database, "admin")
     options = ["--network", "city.npz", "--database", database, "--rate", "100000"]
-    options += ["--timezone", "Europe/Luxembourg"]
+    options += ["--timezone", "Europe/Luxembourg"]  # and west of Greenwich below
     with running(tmp_path, *options, key=key) as server:
         utc = "2026-03-02T07:15:00Z"  # 8:15 in Luxembourg
         trips = [a_trip(number, utc) for number in range(40)]
@@ -182,8 +191,16 @@ def test_what_was_learned_of_times_survives_a_restart_and_a_zone_can_be_set(
         assert peak["minutes"] > night["minutes"]
         assert peak["arrives_at"].endswith("+01:00")
         server.stop()
+    options[-1] = "America/Detroit"
     with running(tmp_path, *options, key=key) as server:
-        assert minutes(server, PEAK)["minutes"] == pytest.approx(peak["minutes"], abs=0.02)
+        again = minutes(server, "2026-03-02T08:15:00-05:00")
+        assert again["minutes"] == pytest.approx(peak["minutes"], abs=0.02)
+        first = a_trip(600, "0001-01-01T00:00:00Z")
+        answer = server.ask("POST", "/v1/trips", {"trips": [first, a_trip(601, PEAK)]})
+        assert [one["status"] for one in answer.json["trips"]] == ["rejected", "accepted"]
+        cold = a_trip(602, PEAK) | {"temperature_c": 15}
+        assert server.ask("POST", "/v1/trips", cold).status == 201
+        assert server.ask("GET", "/v1/trips/times-602").json["trip"]["vehicle"] == "car"
 
 
 def test_a_front_is_got_by_names_or_coordinates(served: Server) -> None:

@@ -64,6 +64,8 @@ def _keep(folder: Path, key_id: str, trace_id: str, body: bytes) -> None:
     """Write a trace as it was sent, under a name that nobody chooses."""
     name = hashlib.sha256(f"{key_id}\0{trace_id}".encode()).hexdigest()[:32]
     target = folder / key_id / f"{name}.json.gz"
+    if target.exists():  # what was sent first is what its trips were matched from
+        return
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(target, lambda file: file.write(gzip.compress(body)))

@@ -4,7 +4,7 @@ import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, Field, model_validator
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field, model_validator
 
 from superarm.service.model.vehicle import ClassName, Given, Payload, Temperature, VehicleIn
 from superarm.service.routes.router import Mode
@@ -12,6 +12,20 @@ from superarm.service.routes.router import Mode
 MOST_CLOSED = 5_000
 _YEARS = (1970, 2200)
 _COORDINATES = re.compile(r"(-?\d{1,3}(?:\.\d{1,12})?),(-?\d{1,2}(?:\.\d{1,12})?)", re.ASCII)
+
+
+def _text_of_time(value: object) -> object:
+    if isinstance(value, datetime) or (isinstance(value, str) and RFC_3339.fullmatch(value)):
+        return value
+    msg = "give a time as RFC 3339 with an offset, like 2026-03-01T08:15:00+01:00"
+    raise ValueError(msg)
+
+
+RFC_3339 = re.compile(
+    r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII
+)
+Moment = Annotated[AwareDatetime, BeforeValidator(_text_of_time)]
+"""RFC 3339 with an offset."""
 
 EdgeId = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -70,7 +84,7 @@ class RouteRequest(Given):
     wh_per_minute: Annotated[float, Field(ge=0, le=1e5)] = Field(
         default=0.0, description="What a minute is worth: routes are chosen by energy and time."
     )
-    departs_at: AwareDatetime | None = Field(
+    departs_at: Moment | None = Field(
         default=None,
         description="RFC 3339 with offset; left out: now. Times are believed by part of the day.",
     )
@@ -102,7 +116,7 @@ class FrontQuery(Given):
     start: _Place
     goal: _Place
     vehicle: ClassName = "car"
-    departs_at: AwareDatetime | None = None
+    departs_at: Moment | None = None
     temperature_c: Temperature | None = None
     payload_kg: Payload | None = None
 

@@ -17,7 +17,7 @@ LIMIT = 5.0
 """Standard deviations, on a logarithmic scale, beyond which a duration is not believed."""
 
 MOST_SPEED_MS = 70.0
-_PARKED_S, _PARKED = 600.0, 10.0
+_STOOD_S, _STOOD = 120.0, 2.0  # beyond what is expected of a stretch: longer than a red light
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,26 +50,35 @@ class TimeVerdict:
         }
 
 
-def judged_times(drive: TimedDrive, times: TimePosterior, length_m: Vector) -> TimeVerdict:
+def judged_times(
+    drive: TimedDrive, times: TimePosterior, before: TimePosterior, length_m: Vector
+) -> TimeVerdict:
     """Compare durations with what is expected.
+
+    What can be believed now, or could before anything was learned, is taken: whoever came first
+    with wrong durations must not keep the right ones out.
 
     Args:
         drive: what was timed.
         times: what is believed now.
+        before: what was believed before the first trip.
         length_m: of all edges.
     """
     usual = np.add.reduceat(times.of(drive.places, drive.part, heavy=drive.heavy)[0], drive.starts)
-    parked = drive.seconds > usual + np.maximum(_PARKED_S, _PARKED * usual)
+    stood = drive.seconds > usual + np.maximum(_STOOD_S, _STOOD * usual)
     notes = []
-    if parked.any() and not parked.all() and drive.first.size > 1:
-        drive = drive.only(np.flatnonzero(~parked))
-        notes.append(f"{int(parked.sum())} durations look like parking and were left out")
+    if stood.any() and not stood.all():
+        drive = drive.only(np.flatnonzero(~stood))
+        notes.append(f"{int(stood.sum())} durations look like parking and were left out")
     places: Rows = drive.places
+    measured, length = float(drive.seconds.sum()), float(length_m[places].sum())
     seconds, std = times.of(places, drive.part, heavy=drive.heavy)
-    expected, measured = float(seconds.sum()), float(drive.seconds.sum())
-    reason = _why_not(measured, expected, std, float(length_m[places].sum()))
+    expected = float(seconds.sum())
+    reason = _why_not(measured, expected, std, length)
     if reason is not None:
-        return TimeVerdict(None, expected, std, f"durations were left out: {reason}")
+        seconds, wide = before.of(places, drive.part, heavy=drive.heavy)
+        if _why_not(measured, float(seconds.sum()), wide, length) is not None:
+            return TimeVerdict(None, expected, std, f"durations were left out: {reason}")
     return TimeVerdict(drive, expected, std, "; ".join(notes) or None)
 
 

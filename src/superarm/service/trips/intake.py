@@ -139,7 +139,8 @@ class Intake:
         measured, route = self.measured(trip)
         times = None
         if measured.timed is not None:
-            times = judged_times(measured.timed, posterior.times, self.network.length_m)
+            now, before = posterior.times, posterior.fleet.usual_times
+            times = judged_times(measured.timed, now, before, self.network.length_m)
             measured = replace(measured, timed=times.drive)
         spread = posterior.spread_of(key_id)
         verdict = judged(measured, standing.source(spread), posterior, self.reader, widened)
@@ -181,7 +182,11 @@ class Intake:
         found = stretches_of(trip, edges.size)
         if found is None:
             return None
-        here = trip.driven_at if self._zone is None else trip.driven_at.astimezone(self._zone)
+        try:
+            here = trip.driven_at if self._zone is None else trip.driven_at.astimezone(self._zone)
+        except OverflowError as error:
+            msg = "driven_at lies outside the years 1 to 9999 where the roads are"
+            raise UnusableTripError(msg) from error
         return TimedDrive(edges, *found, part_of_day(here), vehicle.mass_kg > HEAVY_KG)
 
     def _edges(self, trip: TripIn) -> Rows:
@@ -217,7 +222,7 @@ class Intake:
         row = packed(kept) | {
             "trip_id": trip.trip_id,
             "route_id": None if trip.route_id is None else self._tokens.short(trip.route_id),
-            "vehicle_class": _class_of(trip, kept.vehicle),
+            "vehicle_class": _class_of(trip, route),
             "spread": spread,
             "measured_wh": kept.measured_wh,
             "predicted_wh": verdict.expected_wh,
@@ -232,9 +237,14 @@ class Intake:
         return row
 
 
-def _class_of(trip: TripIn, vehicle: Vehicle) -> str:
-    """Return the class of what drove, whatever was on board and however cold it was."""
-    return trip.vehicle if isinstance(trip.vehicle, str) else class_of(vehicle)
+def _class_of(trip: TripIn, route: IssuedRoute | None) -> str:
+    """Return the class of what drove, whatever was on board and however cold it was.
+
+    A route for a vehicle under other conditions does not say of which class it was.
+    """
+    if trip.vehicle is not None:
+        return trip.vehicle if isinstance(trip.vehicle, str) else class_of(trip.vehicle.made())
+    return "car" if route is None else class_of(route.vehicle)
 
 
 def _of_motion(

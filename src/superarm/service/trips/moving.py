@@ -138,8 +138,10 @@ def moved_trip(trip: MeasuredTrip, edges: EdgeMap) -> MeasuredTrip | None:
         return None
     every = np.concatenate(places)
     timed = None
-    if trip.timed is not None and trip.is_whole and every.size == trip.edges.size:
-        timed = replace(trip.timed, edges=every)  # each edge is one edge, as before
+    if trip.timed is not None and trip.is_whole:
+        single = [edges.span(np.array([edge])) for edge in trip.edges]
+        if [None if one is None else one.tolist() for one in single] == [[e] for e in every]:
+            timed = replace(trip.timed, edges=every)  # each edge is one edge, as before
     return MeasuredTrip(
         trip.vehicle,
         every,

@@ -1,15 +1,12 @@
 """Trips as JSON; units are in the names."""
 
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    AwareDatetime,
     BaseModel,
-    BeforeValidator,
     Field,
     ValidationError,
     WithJsonSchema,
@@ -17,7 +14,7 @@ from pydantic import (
 )
 
 from superarm.service.model.vehicle import Given, Payload, Temperature, VehicleIn
-from superarm.service.routes.schemas import EdgeId
+from superarm.service.routes.schemas import EdgeId, Moment
 from superarm.service.routes.tokens import MOST_CHARACTERS
 
 MOST_TRIP_EDGES = 2_000
@@ -27,19 +24,9 @@ MOST_AHEAD = timedelta(days=366)
 """Clocks differ, and may be set wrongly, here or there; beyond this it is no clock."""
 
 _SHOWN = 100
-_RFC_3339 = re.compile(
-    r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII
-)
 _Energy = Annotated[
     float, Field(strict=True, ge=-1e8, le=1e8, description="Wh; negative if regenerated.")
 ]
-
-
-def _text_of_time(value: object) -> object:
-    if isinstance(value, datetime) or (isinstance(value, str) and _RFC_3339.fullmatch(value)):
-        return value
-    msg = "give a time as RFC 3339 with an offset, like 2026-03-01T08:15:00+01:00"
-    raise ValueError(msg)
 
 
 def _plausible(time: datetime) -> datetime:
@@ -54,7 +41,7 @@ def _plausible(time: datetime) -> datetime:
     return moment.astimezone(timezone(time.utcoffset() or timedelta(0)))
 
 
-Time = Annotated[AwareDatetime, BeforeValidator(_text_of_time), AfterValidator(_plausible)]
+Time = Annotated[Moment, AfterValidator(_plausible)]
 """RFC 3339 with an offset, which says what time of day it was there."""
 
 _MOST_SECONDS = 7 * 86_400.0
@@ -153,6 +140,10 @@ class TripIn(Given):
         if self.duration_s is not None and self.gaps:
             msg = "duration_s says nothing across gaps; give edge_duration_s, or parts as trips"
             raise ValueError(msg)
+        for span in self.spans or ():
+            if span.duration_s is not None and any(span.first <= g < span.last for g in self.gaps):
+                msg = "a span's duration_s says nothing across gaps; give edge_duration_s instead"
+                raise ValueError(msg)
 
 
 class TripBatch(Given):
