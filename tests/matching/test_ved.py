@@ -3,6 +3,7 @@
 import csv
 import functools
 import http.server
+import importlib
 import threading
 from collections.abc import Iterator
 from datetime import datetime
@@ -59,8 +60,7 @@ def week(seed: int) -> list[list[Any]]:
 @pytest.fixture
 def archives(tmp_path: Path) -> Path:
     require_module("py7zr", "ved")
-    import py7zr  # noqa: PLC0415 - an optional part
-
+    py7zr: Any = importlib.import_module("py7zr")  # an optional part
     folder = tmp_path / "served"
     folder.mkdir()
     for number, name in enumerate(ARCHIVES):
