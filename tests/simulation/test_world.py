@@ -1,6 +1,8 @@
 """SUMO as the world."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -323,3 +325,13 @@ def test_a_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(SimulationError, match=r"pip install 'superarm\[simulation\]'"):
         Simulator(Path("city.net.xml"), Vehicle()).start()
+
+
+def test_looking_for_sumo_leaves_the_projections_of_others_alone() -> None:
+    require_module("sumo", "simulation")
+    program = (
+        "import os; from superarm.simulation.export import sumo_home; home = sumo_home();"
+        "assert (home / 'bin').is_dir(); assert 'PROJ_LIB' not in os.environ"
+    )
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PROJ_")}
+    subprocess.run([sys.executable, "-c", program], check=True, env=clean)

@@ -1,5 +1,6 @@
 """A road network of our own as a SUMO network, so that everybody can simulate without data."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -62,7 +63,7 @@ def _run(name: str, command: list[str], folder: Path | None) -> None:
     done = subprocess.run(  # noqa: S603 - a program of SUMO's on files named by us
         command,
         cwd=folder,
-        env=os.environ | {"SUMO_HOME": str(sumo_home())},
+        env=os.environ | _settings(sumo_home()),
         capture_output=True,
         text=True,
         check=False,
@@ -76,12 +77,18 @@ def _run(name: str, command: list[str], folder: Path | None) -> None:
 
 def sumo_home() -> Path:
     """Return where SUMO's programs are."""
-    try:
-        import sumo  # noqa: PLC0415 - an optional part
-    except ImportError as error:
+    # found, not imported: that would hand SUMO's PROJ data to every other library of this process
+    found = importlib.util.find_spec("sumo")
+    if found is None or found.origin is None:
         msg = "simulations need SUMO: pip install 'superarm[simulation]'"
-        raise SimulationError(msg) from error
-    return Path(sumo.SUMO_HOME)
+        raise SimulationError(msg)
+    return Path(found.origin).parent
+
+
+def _settings(home: Path) -> dict[str, str]:
+    """Return what SUMO's programs look for in their environment."""
+    data = str(home / "data" / "proj")
+    return {"SUMO_HOME": str(home), "PROJ_LIB": data, "PROJ_DATA": data}
 
 
 def _nodes(network: RoadNetwork) -> Iterator[str]:
