@@ -123,7 +123,7 @@ class RoadBelief:
     @cached_property
     def mean(self) -> Vector:
         """Expected costs of all edges, positive, shape (n,)."""
-        return self._positive(-self.gp.mean)
+        return np.maximum(-self.gp.mean, self._least)
 
     @cached_property
     def _root(self) -> Matrix:
@@ -132,11 +132,17 @@ class RoadBelief:
 
     def sample(self, rng: np.random.Generator) -> Vector:
         """Draw the costs of all edges together, positive, shape (n,)."""
-        drawn = self._root @ rng.standard_normal(self.gp.mean.size)
-        return self._positive(np.sqrt(self.factors.scale) * drawn - self.gp.mean)
+        return np.asarray(self.samples(rng, 1)[0])
 
-    def _positive(self, costs: Vector) -> Vector:
-        return np.maximum(costs, LEAST_SHARE * self.model.physics)
+    def samples(self, rng: np.random.Generator, count: int) -> Matrix:
+        """Draw them several times, shape (count, n): the factor is read once for all."""
+        drawn = rng.standard_normal((count, self.gp.mean.size)) @ self._root.T
+        costs: Matrix = np.sqrt(self.factors.scale) * drawn - self.gp.mean
+        return np.asarray(np.maximum(costs, self._least))
+
+    @cached_property
+    def _least(self) -> Vector:
+        return LEAST_SHARE * self.model.physics
 
     def trip(self, edges: Rows) -> tuple[float, float]:
         """Return mean and variance of what a whole trip on these edges will be measured to cost."""

@@ -22,6 +22,7 @@ from superarm.simulation.drives import Drive, Trip
 Choice = Literal["mean", "sample"]
 
 _BISECTIONS = 7
+_DRAWS = 13  # of costs at a time: a trip needs one, a day some dozens
 _MOST_PRICE = 5.0  # Wh per second
 
 
@@ -77,11 +78,18 @@ class Learned(Costs):
 
     belief: RoadBelief
     choice: Choice = "sample"
+    _drawn: list[Vector] = field(default_factory=list)
 
     def of(self, rng: np.random.Generator, clock_s: float) -> Vector:
         """Return posterior means, or a draw."""
         del clock_s
-        return self.belief.sample(rng) if self.choice == "sample" else self.belief.mean
+        return self.draw(rng) if self.choice == "sample" else self.belief.mean
+
+    def draw(self, rng: np.random.Generator) -> Vector:
+        """Return a draw that nobody had before; they are made a few at a time."""
+        if not self._drawn:
+            self._drawn = list(self.belief.samples(rng, _DRAWS))
+        return self._drawn.pop()
 
     def predicted(self, edges: Rows, clock_s: float) -> tuple[float, float]:
         """Return mean and variance of the measured cost of a whole route."""
@@ -90,7 +98,7 @@ class Learned(Costs):
 
     def learn(self, drives: Sequence[Drive]) -> None:
         """Condition on all of them at once."""
-        self.belief = self.belief.after(drives)
+        self.belief, self._drawn = self.belief.after(drives), []
 
 
 @dataclass(eq=False)
@@ -140,8 +148,8 @@ class WithAuxiliaries(Costs):
 
     def of(self, rng: np.random.Generator, clock_s: float) -> Vector:
         """Return both together, by means or by a draw of each."""
-        belief = self.times.at(clock_s).belief
-        seconds = belief.sample(rng) if self.driving.choice == "sample" else belief.mean
+        times = self.times.at(clock_s)
+        seconds = times.draw(rng) if self.driving.choice == "sample" else times.belief.mean
         total: Vector = self.driving.of(rng, clock_s) + self.power_w / JOULE_PER_WH * seconds
         return total
 

@@ -108,9 +108,7 @@ def drive(spec: FleetSpec, network: RoadNetwork | None) -> FleetRecord:
     with threadpool_limits(1), world_of(spec) as world:
         hours = tuple((part.begin_s, part.end_s, part.cars) for part in spec.parts if part.cars)
         if hours:
-            world.traffic = Traffic.random(
-                world.file, hours, seed=seed, equilibrium=spec.equilibrium
-            )
+            world.traffic = _traffic(world, hours, seed, spec)
         mind = stream(spec.seed, spec.world, f"mind {spec.method}")
         begins = tuple(part.begin_s for part in spec.parts)
         chosen = planner(spec.method, world.network, world.vehicle, mind, begins)
@@ -148,6 +146,21 @@ def world_of(spec: FleetSpec) -> SumoWorld:
     source = _city(spec.edges, spec.city) if spec.network == "city" else Path(spec.network)
     vehicle = Vehicle(**spec.vehicle.model_dump())
     return SumoWorld(source, vehicle=vehicle, settings=Settings(seed=_seed(spec)))
+
+
+def _traffic(
+    world: SumoWorld, hours: tuple[tuple[float, float, float], ...], seed: int, spec: FleetSpec
+) -> Traffic:
+    """Return the other cars of a world; its methods follow each other, so that one is kept."""
+    key = (spec.fingerprint, spec.content, hours, seed, spec.equilibrium)
+    if key not in _KEPT:
+        made = Traffic.random(world.file, hours, seed=seed, equilibrium=spec.equilibrium)
+        _KEPT.clear()
+        _KEPT[key] = made
+    return _KEPT[key]
+
+
+_KEPT: dict[tuple[object, ...], Traffic] = {}
 
 
 def _seed(spec: FleetSpec) -> int:
