@@ -47,7 +47,8 @@ class Permit:
         return Permit(network, vehicle, paths, access.edges_for(vehicle))
 
     @cached_property
-    def _zones(self) -> Rows:
+    def zones(self) -> Rows:
+        """Which area of those who begin or end there every edge lies in; -1 in none."""
         return zones_of(self.codes, self.network.turns)
 
     @cached_property
@@ -56,7 +57,7 @@ class Permit:
 
     @cached_property
     def _in_zones(self) -> Rows:
-        return np.flatnonzero(self._zones >= 0)
+        return np.flatnonzero(self.zones >= 0)
 
     def closed_between(self, start: int, goal: int) -> Rows:
         """Return the edges that a route between two edges must not use.
@@ -73,8 +74,8 @@ class Permit:
                 raise InfeasibleError(msg)
         if not self._in_zones.size:
             return self._closed
-        ends = self._zones[[start, goal]]
-        others = self._in_zones[~np.isin(self._zones[self._in_zones], ends[ends >= 0])]
+        ends = self.zones[[start, goal]]
+        others = self._in_zones[~np.isin(self.zones[self._in_zones], ends[ends >= 0])]
         return np.concatenate([self._closed, others])
 
     def cheapest(self, costs: Vector, start: int, goal: int, closed: Sequence[int] = ()) -> Rows:

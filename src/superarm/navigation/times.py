@@ -338,6 +338,29 @@ class TimePosterior:
         variance += (TRIP_SHARE * float(seconds.sum())) ** 2
         return seconds, float(np.sqrt(max(variance, 0.0)))
 
+    def stds_of(self, places: Rows, starts: Rows, part: int, *, heavy: bool = False) -> Vector:
+        """Return the deviation of the time of every drive, as `of` does; none passes an edge twice.
+
+        Args:
+            places: edges of all drives, one drive after the other.
+            starts: where the edges of every drive begin, and the end of the last one.
+            part: of the day.
+            heavy: whether the vehicle is not faster than heavy ones may be.
+        """
+        begin = starts[:-1]
+        features = self.model.features[places]
+        rows = [np.add.reduceat(-pull[:, None] * features, begin) for pull in self.pull[places].T]
+        rows[part] += np.add.reduceat(features, begin)
+        moved = np.concatenate(rows, axis=1)
+        variance = np.einsum("ij,ij->i", moved @ self.covariance, moved)
+        free = self.model.free_flow_s(heavy=heavy)[places]
+        seconds = np.maximum(free + self.deviation_s[part, places], LEAST_SHARE * free)
+        variance += np.add.reduceat(
+            self.own_variance[places] + self.model.noise_variance[places], begin
+        )
+        variance += (TRIP_SHARE * np.add.reduceat(seconds, begin)) ** 2
+        return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
+
 
 @dataclass(frozen=True, eq=False)
 class TravelTimes:

@@ -19,6 +19,7 @@ from superarm.arrays import Rows, Vector, require_positive
 from superarm.compiling import compiled
 from superarm.errors import CapacityError, InfeasibleError
 from superarm.oracles.paths import Paths
+from superarm.oracles.reach import Tree
 
 MOST_LABELS = 20_000_000
 """Labels after which a search is given up: half a gigabyte of them."""
@@ -61,9 +62,8 @@ def front(
     """
     _check(paths, first, second, share)
     start, target = int(paths.arm_of_arc[-1]), paths.target
-    starts, heads, back_starts, back_tails = _both_ways(paths)
-    ahead = _from_target(back_starts, back_tails, first, target)
-    ahead_second = _from_target(back_starts, back_tails, second, target)
+    starts, heads, _, _ = paths.turns_both_ways
+    ahead, ahead_second = (Tree.to(paths, costs, target).costs for costs in (first, second))
     if not np.isfinite(ahead[start] + first[start]):
         msg = "no open path leads from the start to the goal"
         raise InfeasibleError(msg)
@@ -137,60 +137,12 @@ def _check(paths: Paths, first: Vector, second: Vector, share: float) -> None:
         require_positive("share", share)
 
 
-def _both_ways(paths: Paths) -> tuple[Rows, Rows, Rows, Rows]:
-    """Return the arcs by where they begin, and by where they end; of one graph made once."""
-    kept = paths.turns_both_ways
-    return kept[0], kept[1], kept[2], kept[3]
-
-
 def _rows(node: Rows, parent: Rows, label: int) -> SuperArm:
     rows = []
     while label >= 0:
         rows.append(node[label])
         label = int(parent[label])
     return np.array(rows[::-1], dtype=np.intp)
-
-
-@compiled
-def _from_target(starts: Rows, tails: Rows, costs: Vector, target: int) -> Vector:
-    """Return what is still to be paid at every node, its own cost excluded, infinite if nothing."""
-    distance = np.full(starts.size - 1, np.inf)
-    settled = np.zeros(starts.size - 1, np.bool_)
-    keys = np.empty(tails.size + 1)
-    nodes = np.empty(tails.size + 1, np.intp)
-    distance[target], keys[0], nodes[0], size = 0.0, 0.0, target, 1
-    while size > 0:
-        node, key = nodes[0], keys[0]
-        size -= 1
-        last_key, last_node = keys[size], nodes[size]
-        place = 0
-        while 2 * place + 1 < size:
-            child = 2 * place + 1
-            if child + 1 < size and keys[child + 1] < keys[child]:
-                child += 1
-            if last_key <= keys[child]:
-                break
-            keys[place], nodes[place] = keys[child], nodes[child]
-            place = child
-        keys[place], nodes[place] = last_key, last_node
-        if settled[node]:
-            continue
-        settled[node] = True
-        reach = key + costs[node]
-        if not np.isfinite(reach):
-            continue
-        for arc in range(starts[node], starts[node + 1]):
-            tail = tails[arc]
-            if reach < distance[tail]:
-                distance[tail] = reach
-                place = size
-                size += 1
-                while place > 0 and keys[(place - 1) // 2] > reach:
-                    keys[place] = keys[(place - 1) // 2]
-                    nodes[place] = nodes[(place - 1) // 2]
-                    place = (place - 1) // 2
-                keys[place], nodes[place] = reach, tail
-    return distance
 
 
 @compiled

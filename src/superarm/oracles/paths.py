@@ -236,7 +236,8 @@ class Dijkstra:
             )
             raise ValueError(msg)
         costs = -indices[feasible.arms_by_order]
-        arrival = dijkstra(feasible.starts, feasible.heads, costs, feasible.source, feasible.target)
+        source, target = feasible.source, feasible.target
+        arrival, _ = dijkstra(feasible.starts, feasible.heads, costs, source, target, np.inf)
         return feasible.played(arrival)
 
 

@@ -16,11 +16,14 @@ CANCELLED = 0.5 * np.finfo(np.float64).eps
 
 
 @compiled
-def dijkstra(starts: Rows, heads: Rows, costs: Vector, source: int, target: int) -> Rows:
-    """Return the last arc to every node on a cheapest path, -1 where none is known.
+def dijkstra(  # noqa: C901, PLR0913, PLR0917 - a graph, costs and where to begin and to end
+    starts: Rows, heads: Rows, costs: Vector, source: int, target: int, limit: float
+) -> tuple[Rows, Vector]:
+    """Return the last arc to every node on a cheapest path, -1 where none is known, and its cost.
 
-    Costs must not be negative. The search ends when the target is settled. A node is queued again
-    instead of moved up, so that the heap may hold one entry per arc.
+    Costs must not be negative. The search ends when the target is settled (none is, if it is -1),
+    or nothing is left within the limit; what is not settled then has an upper bound. A node is
+    queued again instead of moved up, so that the heap may hold one entry per arc.
     """
     n_nodes = starts.size - 1
     distance = np.full(n_nodes, np.inf)
@@ -31,6 +34,8 @@ def dijkstra(starts: Rows, heads: Rows, costs: Vector, source: int, target: int)
     distance[source], keys[0], nodes[0], size = 0.0, 0.0, source, 1
     while size > 0:
         node, key = nodes[0], keys[0]
+        if key > limit:
+            break
         size -= 1
         last_key, last_node = keys[size], nodes[size]
         place = 0
@@ -61,7 +66,7 @@ def dijkstra(starts: Rows, heads: Rows, costs: Vector, source: int, target: int)
                     nodes[place] = nodes[(place - 1) // 2]
                     place = (place - 1) // 2
                 keys[place], nodes[place] = reach, head
-    return arrival
+    return arrival, distance
 
 
 @compiled

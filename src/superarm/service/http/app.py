@@ -25,6 +25,7 @@ from superarm.service.http.questions import add_questions
 from superarm.service.http.reports import add_reports
 from superarm.service.http.schemas import Health, Problem
 from superarm.service.http.state import ServiceState
+from superarm.service.http.surveys import add_surveys
 from superarm.service.http.traces import add_traces
 from superarm.service.trips.schemas import TripBatch, TripIn, TripOutcome, TripOutcomes
 from superarm.service.trips.traces import TraceIn
@@ -94,6 +95,7 @@ def make_app(
     app.state.parts = state
     answer_errors(app)
     add_questions(app, state)
+    add_surveys(app, state)
     add_reports(app, state)
     add_traces(app, state)
     add_administration(app, state)

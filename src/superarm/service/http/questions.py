@@ -94,7 +94,7 @@ def add_questions(app: FastAPI, state: ServiceState) -> None:
         key: Reading,
     ) -> Response:
         """Return the route to drive, what it will cost, and how sure that is."""
-        state.charge(key, _cost(request))
+        state.charge(key, cost_of(request))
         if state.navigator.knows(request):
             question = state.navigator.query(request)
         else:  # points to find, or names to say something about
@@ -171,7 +171,7 @@ def add_questions(app: FastAPI, state: ServiceState) -> None:
         return stats_for(state, None if RANKS[key.role] >= RANKS["admin"] else key.id)
 
 
-def _cost(request: RouteRequest) -> float:
+def cost_of(request: RouteRequest) -> float:
     """Return how many plain requests a request for a route costs beside itself."""
     cost = _COST_OF_ALTERNATIVE * request.alternatives
     changed = request.temperature_c is not None or bool(request.payload_kg)

@@ -148,18 +148,50 @@ class RoadPosterior:
         symmetric: Matrix = (joint + joint.T) / 2
         return symmetric
 
+    def variances_of(self, places: Rows, weights: Vector, starts: Rows) -> Vector:
+        """Return the variance of every weighted sum of arms; no sum holds an arm twice.
+
+        Args:
+            places: arms of all sums, one sum after the other.
+            weights: of each.
+            starts: where the arms of every sum begin, and the end of the last one.
+        """
+        if isinstance(self.belief, DenseGP):
+            return variances_of_blocks(self.belief.matrix, places, weights, starts)
+        return self._by_features(self.belief, places, weights, starts)[0]
+
     def _variances(self, places: Rows, weights: Vector, starts: Rows) -> tuple[Vector, float]:
         """Return the variances of weighted sums of arms, and of their total."""
         if isinstance(self.belief, DenseGP):
             return sums_of_blocks(self.belief.matrix, places, weights, starts)
-        belief, begin = self.belief, starts[:-1]
-        features = np.add.reduceat(belief.features[:, places] * weights, begin, axis=1)
-        each = np.einsum("ij,ij->j", features, belief.core_covariance @ features)
+        each, features = self._by_features(self.belief, places, weights, starts)
         whole = features.sum(axis=1)
         amount = np.bincount(places, weights, minlength=1)
-        rest = float((amount**2 * belief.residual[: amount.size]).sum())
-        each = each + np.add.reduceat(weights**2 * belief.residual[places], begin)
-        return each, float(whole @ belief.core_covariance @ whole) + rest
+        rest = float((amount**2 * self.belief.residual[: amount.size]).sum())
+        return each, float(whole @ self.belief.core_covariance @ whole) + rest
+
+    @staticmethod
+    def _by_features(
+        belief: InducedGP, places: Rows, weights: Vector, starts: Rows
+    ) -> tuple[Vector, Matrix]:
+        """Return the variances of weighted sums, and their features, shape (M, m)."""
+        begin = starts[:-1]
+        features = np.add.reduceat(belief.features[:, places] * weights, begin, axis=1)
+        each = np.einsum("ij,ij->j", features, belief.core_covariance @ features)
+        return each + np.add.reduceat(weights**2 * belief.residual[places], begin), features
+
+
+@compiled
+def variances_of_blocks(matrix: Matrix, places: Rows, weights: Vector, starts: Rows) -> Vector:
+    """Return w' C w of every stretch of arms, without forming any block."""
+    each = np.zeros(starts.size - 1)
+    for span in range(starts.size - 1):
+        for i in range(starts[span], starts[span + 1]):
+            row, inside = matrix[places[i]], 0.0
+            for j in range(starts[span], i):
+                inside += row[places[j]] * weights[j]
+            each[span] += weights[i] * (2 * inside + row[places[i]] * weights[i])
+    return each
 
 
 @compiled

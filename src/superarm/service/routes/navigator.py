@@ -21,6 +21,7 @@ from superarm.service.routes.router import RouteQuery, Router
 from superarm.service.routes.schemas import (
     Alternative,
     BeliefAnswer,
+    Circumstances,
     Coordinates,
     FrontAnswer,
     Line,
@@ -48,6 +49,7 @@ class Question:
         departs_at: when.
         start_distance_m: from the point given to the start, if one was given.
         goal_distance_m: likewise to the goal.
+        via_distance_m: likewise to the places on the way.
     """
 
     query: RouteQuery
@@ -55,6 +57,7 @@ class Question:
     departs_at: datetime
     start_distance_m: float | None
     goal_distance_m: float | None
+    via_distance_m: tuple[float | None, ...] = ()
 
 
 class Navigator:
@@ -90,7 +93,7 @@ class Navigator:
 
     def knows(self, request: RouteRequest) -> bool:
         """Say whether all places are edges that exist: then `query` takes no time."""
-        places = (request.start, request.goal)
+        places = (request.start, *request.via, request.goal)
         names = [place for place in places if isinstance(place, str)]
         return len(names) == len(places) and None not in self.network.positions(
             [*names, *request.closed_edges]
@@ -98,16 +101,15 @@ class Navigator:
 
     def query(self, request: RouteRequest) -> "Question":
         """Return what is asked, with places found; names that do not exist are refused here."""
-        vehicle = driven(vehicle_of(request.vehicle), request.temperature_c, request.payload_kg)
+        vehicle, departs = self.circumstances(request)
         start, start_distance = self.edge_at(request.start, vehicle)
         goal, goal_distance = self.edge_at(request.goal, vehicle)
-        closed = tuple(sorted(self._closed(request.closed_edges)))
-        if {start, goal} & set(closed):
-            msg = "the start or the goal is closed; choose another, or open it"
+        via = [self.edge_at(place, vehicle) for place in request.via]
+        closed = self.closed(request.closed_edges)
+        if {start, goal, *(edge for edge, _ in via)} & set(closed):
+            msg = "the start, the goal or a place between is closed; choose another, or open it"
             raise InfeasibleError(msg)
-        battery, departs = request.battery, request.departs_at or datetime.now(UTC)
-        if self._zone is not None:
-            departs = departs.astimezone(self._zone)
+        battery = request.battery
         query = RouteQuery(
             start,
             goal,
@@ -119,14 +121,23 @@ class Navigator:
             request.max_extra_time,
             request.wh_per_minute,
             part_of_day(departs),
+            tuple(edge for edge, _ in via),
         )
-        return Question(query, vehicle, departs, start_distance, goal_distance)
+        passed = tuple(distance for _, distance in via)
+        return Question(query, vehicle, departs, start_distance, goal_distance, passed)
 
-    def _closed(self, names: list[str]) -> set[int]:
+    def circumstances(self, given: Circumstances) -> tuple[Vehicle, datetime]:
+        """Return the vehicle as it is driven, and when it departs where the roads are."""
+        vehicle = driven(vehicle_of(given.vehicle), given.temperature_c, given.payload_kg)
+        departs = given.departs_at or datetime.now(UTC)
+        return vehicle, departs if self._zone is None else departs.astimezone(self._zone)
+
+    def closed(self, names: list[str]) -> tuple[int, ...]:
+        """Return the positions of edges that are closed; names that do not exist are refused."""
         found = self.network.positions(names)
         if None in found:
             self._position(names[found.index(None)])
-        return {place for place in found if place is not None}
+        return tuple(sorted({place for place in found if place is not None}))
 
     def route(self, question: "Question", posterior: RoadPosterior) -> tuple[IssuedRoute, bytes]:
         """Return the suggested route and the answer to send."""
@@ -146,6 +157,7 @@ class Navigator:
             fallback=answer.fallback,
             start_distance_m=question.start_distance_m,
             goal_distance_m=question.goal_distance_m,
+            via_distance_m=list(question.via_distance_m),
             alternatives=[
                 Alternative.model_construct(
                     **self._described(other, departs).__dict__, route_id=name

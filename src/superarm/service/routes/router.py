@@ -1,6 +1,6 @@
 """Routes from a posterior: which way, what it will cost, how sure that is, what else there is."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +16,7 @@ from superarm.protocols import IndexPolicy, Posterior
 from superarm.service.model.fleet import Drivetrain
 from superarm.service.model.posterior import RoadPosterior
 from superarm.service.routes.battery import Battery
+from superarm.service.routes.reach import Reached, reached
 from superarm.service.routes.search import LEAST_PROBABILITY, Ends, Prediction, Search
 from superarm.theory import BayesUCBWidth
 
@@ -51,6 +52,7 @@ class RouteQuery:
         max_extra_time: how much longer than the fastest route any route may take, as a share.
         wh_per_minute: what a minute is worth.
         part: of the day.
+        via: positions of edges to pass on the way, in this order.
     """
 
     start: int
@@ -63,6 +65,7 @@ class RouteQuery:
     max_extra_time: float | None = None
     wh_per_minute: float = 0.0
     part: int = 1
+    via: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +111,7 @@ class Router:
     def search(self, query: RouteQuery, posterior: RoadPosterior, drivetrain: Drivetrain) -> Search:
         """Return a question beside what is believed."""
         return Search(
-            Ends(query.start, query.goal, query.closed),
+            Ends(query.start, query.goal, query.closed, query.via),
             self.permits.of(drivetrain.vehicle),
             posterior,
             drivetrain,
@@ -152,6 +155,22 @@ class Router:
         costs = self._costs(self._policies["best"], search, np.random.default_rng(0))
         routes, share = spread_out(search.front(costs), MOST_OF_FRONT)
         return [search.predicted(route.rows) for route in routes], share
+
+    def reached(
+        self,
+        query: RouteQuery,
+        posterior: RoadPosterior,
+        drivetrain: Drivetrain,
+        confidences: Sequence[float],
+        *,
+        back: bool,
+    ) -> list[Reached]:
+        """Return where the charge lasts to, from the start, and back again if asked."""
+        if query.battery is None:
+            msg = "how far the charge lasts depends on the battery: give one"
+            raise ValueError(msg)
+        search = self.search(query, posterior, drivetrain)
+        return reached(search, query.battery, confidences, back=back)
 
     def path(self, costs: Vector, query: RouteQuery, vehicle: Vehicle | None = None) -> Rows:
         """Return the cheapest path over edges that are open to a vehicle, by default a car."""

@@ -2,14 +2,19 @@
 
 import re
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field, model_validator
 
 from superarm.service.model.vehicle import ClassName, Given, Payload, Temperature, VehicleIn
+from superarm.service.routes.matrix import By
+from superarm.service.routes.reach import CONFIDENCES
 from superarm.service.routes.router import Mode
 
 MOST_CLOSED = 5_000
+MOST_VIA = 10
+MOST_IN_BATCH = 100
+MOST_OF_MATRIX = 100
 _YEARS = (1970, 2200)
 _COORDINATES = re.compile(r"(-?\d{1,3}(?:\.\d{1,12})?),(-?\d{1,2}(?:\.\d{1,12})?)", re.ASCII)
 
@@ -61,14 +66,35 @@ class BatteryIn(Given):
         return self
 
 
-class RouteRequest(Given):
+class Circumstances(Given):
+    """Who drives, when, and in which weather."""
+
+    vehicle: VehicleIn = "car"
+    closed_edges: Annotated[list[EdgeId], Field(max_length=MOST_CLOSED)] = Field(default=[])
+    departs_at: Moment | None = Field(
+        default=None,
+        description="RFC 3339 with offset; left out: now. Times are believed by part of the day.",
+    )
+    temperature_c: Temperature | None = None
+    payload_kg: Payload | None = None
+
+    @model_validator(mode="after")
+    def _in_our_time(self) -> Self:
+        if self.departs_at is not None and not _YEARS[0] <= self.departs_at.year <= _YEARS[1]:
+            msg = f"departs_at must lie in the years {_YEARS[0]} to {_YEARS[1]}"
+            raise ValueError(msg)
+        return self
+
+
+class RouteRequest(Circumstances):
     """Ask for a route."""
 
     start: PlaceOnRoad
     goal: PlaceOnRoad
-    vehicle: VehicleIn = "car"
+    via: Annotated[list[PlaceOnRoad], Field(max_length=MOST_VIA)] = Field(
+        default=[], description="Places to pass on the way, in this order."
+    )
     battery: BatteryIn | None = None
-    closed_edges: Annotated[list[EdgeId], Field(max_length=MOST_CLOSED)] = Field(default=[])
     mode: Mode = Field(
         default="explore",
         description="explore: Thompson sampling; optimistic: BayesUCB; best: least energy.",
@@ -84,19 +110,33 @@ class RouteRequest(Given):
     wh_per_minute: Annotated[float, Field(ge=0, le=1e5)] = Field(
         default=0.0, description="What a minute is worth: routes are chosen by energy and time."
     )
-    departs_at: Moment | None = Field(
-        default=None,
-        description="RFC 3339 with offset; left out: now. Times are believed by part of the day.",
-    )
-    temperature_c: Temperature | None = None
-    payload_kg: Payload | None = None
 
-    @model_validator(mode="after")
-    def _in_our_time(self) -> "RouteRequest":
-        if self.departs_at is not None and not _YEARS[0] <= self.departs_at.year <= _YEARS[1]:
-            msg = f"departs_at must lie in the years {_YEARS[0]} to {_YEARS[1]}"
-            raise ValueError(msg)
-        return self
+
+class RouteBatch(Given):
+    """Ask for several routes at once."""
+
+    routes: Annotated[list[RouteRequest], Field(min_length=1, max_length=MOST_IN_BATCH)]
+
+
+class ReachRequest(Circumstances):
+    """Ask how far the charge lasts."""
+
+    start: PlaceOnRoad
+    battery: BatteryIn
+    back: bool = Field(default=False, description="Whether it must last for the way back, too.")
+    confidences: Annotated[
+        list[Annotated[float, Field(gt=0, lt=1)]], Field(min_length=1, max_length=5)
+    ] = Field(
+        default=list(CONFIDENCES), description="How likely the charge stays above the reserve."
+    )
+
+
+class MatrixRequest(Circumstances):
+    """Ask for the best ways from all origins to all destinations."""
+
+    origins: Annotated[list[PlaceOnRoad], Field(min_length=1, max_length=MOST_OF_MATRIX)]
+    destinations: Annotated[list[PlaceOnRoad], Field(min_length=1, max_length=MOST_OF_MATRIX)]
+    by: By = Field(default="energy", description="What the best way has least of.")
 
 
 _Place = Annotated[
@@ -211,6 +251,7 @@ class RouteAnswer(RouteBody):
     fallback: str | None = Field(description="Why it explores less than it would, if so.")
     start_distance_m: float | None = Field(description="From the given point to the start edge.")
     goal_distance_m: float | None
+    via_distance_m: list[float | None] = Field(description="Likewise of the places on the way.")
     alternatives: list[Alternative]
     trips_learned: int
 
@@ -227,6 +268,63 @@ class FrontAnswer(BaseModel):
     )
     routes: list[Alternative] = Field(description="At most eight; none beats another in both.")
     trips_learned: int
+
+
+class BatchOutcome(BaseModel):
+    """One of several routes, or why there is none."""
+
+    route: RouteAnswer | None
+    problem: str | None
+
+
+class BatchAnswer(BaseModel):
+    """Routes in the order in which they were asked for."""
+
+    routes: list[BatchOutcome]
+
+
+class Area(BaseModel):
+    """GeoJSON outlines; the first ring of each is its border, the others are holes."""
+
+    type: Literal["MultiPolygon"]
+    coordinates: list[list[list[list[float]]]]
+
+
+class ReachedArea(BaseModel):
+    """Where the charge lasts to with some confidence, as a GeoJSON feature."""
+
+    type: Literal["Feature"]
+    geometry: Area
+    properties: dict[str, float] = Field(
+        description="confidence; edges, how many are reached; length_km, of these."
+    )
+
+
+class ReachAnswer(BaseModel):
+    """Areas as GeoJSON, the surest last."""
+
+    type: Literal["FeatureCollection"]
+    features: list[ReachedArea]
+    start_distance_m: float | None = Field(description="From the given point to the start edge.")
+    trips_learned: int
+
+
+Numbers = list[list[float | None]]
+
+
+class MatrixAnswer(BaseModel):
+    """The best ways, a row per origin; null where no road leads."""
+
+    energy_wh: Numbers = Field(description="Expected.")
+    energy_low_wh: Numbers = Field(description="Lower end of the 90 % predictive interval.")
+    energy_high_wh: Numbers
+    minutes: Numbers = Field(description="Expected, at this part of the day.")
+    minutes_low: Numbers = Field(description="Lower end of the 90 % predictive interval.")
+    minutes_high: Numbers
+    length_m: Numbers
+    origin_distance_m: list[float | None] = Field(description="From given points to the road.")
+    destination_distance_m: list[float | None]
+    trips_learned: int = Field(description="Before the last row was made.")
 
 
 class BeliefAnswer(BaseModel):

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -18,6 +19,7 @@ LEAST_PROBABILITY = 0.95
 """Exploring must not push the probability of arrival below this."""
 
 _ROUNDING = 1e-9
+_HALVINGS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +70,18 @@ class Ends:
         start: position of the edge to start on; it counts.
         goal: position of the edge to end on.
         closed: positions of edges not to use.
+        via: edges to pass on the way, in this order.
     """
 
     start: int
     goal: int
     closed: tuple[int, ...] = ()
+    via: tuple[int, ...] = ()
+
+    @property
+    def legs(self) -> tuple[tuple[int, int], ...]:
+        """From where to where, one part of the way after the other."""
+        return tuple(pairwise((self.start, *self.via, self.goal)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +128,11 @@ class Search:
 
     def path(self, costs: Vector) -> Rows:
         """Return the cheapest path, whatever time it takes."""
-        return self.permit.cheapest(costs, self.ends.start, self.ends.goal, self.ends.closed)
+        legs = [
+            self.permit.cheapest(costs, start, goal, self.ends.closed)
+            for start, goal in self.ends.legs
+        ]
+        return np.concatenate([legs[0], *(leg[1:] for leg in legs[1:])])
 
     def within_time(self, costs: Vector) -> Rows:
         """Return the cheapest path that is not too slow; minutes count for what they are worth."""
@@ -128,8 +141,23 @@ class Search:
         edges = self.path(costs)
         if float(self.seconds[edges].sum()) <= self.limit_s:
             return edges
+        if self.ends.via:
+            return self._hurried(costs)
         fast_enough = [one for one in self.front(costs) if one.first <= self.limit_s]
         return min(fast_enough, key=lambda one: one.second).rows
+
+    def _hurried(self, costs: Vector) -> Rows:
+        """Return the path at the least price of time, by halving, at which it is not too slow."""
+        usual = float(costs.sum() / self.seconds.sum())
+        found, low, high = self.path(self.seconds), 0.0, 1.0
+        for _ in range(_HALVINGS):
+            share = (low + high) / 2
+            edges = self.path((1 - share) * costs + share * usual * self.seconds)
+            if float(self.seconds[edges].sum()) <= self.limit_s:
+                found, high = edges, share
+            else:
+                low = share
+        return found
 
     def front(self, costs: Vector, share: float = 0.0) -> list[FrontRoute]:
         """Return paths that no other one beats in both time and costs, the fastest first."""

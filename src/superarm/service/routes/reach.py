@@ -1,0 +1,129 @@
+r"""How far the charge lasts: where it stays above the reserve with some confidence.
+
+From the start every edge is driven to by the way that is expected to dissipate least. At its end
+the charge is :math:`c_e = \min(\mathrm{capacity}, c_{e'} - E_e)` with the expected energies E and
+the edge e' before, and the edge is reached with confidence q if :math:`c - z_q \sigma` is at or
+above the reserve at its end and at the ends of all edges before, :math:`\sigma` the deviation of
+what will have been measured until there (`superarm.service.routes.many`). Where a climb comes first
+that is more careful than it need be: what a trip has in common is then counted by its energy.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+
+from superarm.arrays import Rows, Vector
+from superarm.compiling import compiled
+from superarm.navigation.access import Marks
+from superarm.oracles.reach import Tree
+from superarm.service.routes.battery import Battery
+from superarm.service.routes.many import Branches
+from superarm.service.routes.search import Search
+
+CONFIDENCES = (0.5, 0.8, 0.95)
+"""Which areas are told if nothing else is asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reached:
+    """What is reached with some confidence.
+
+    Attributes:
+        confidence: at least this likely.
+        edges: which edges are, to their ends.
+    """
+
+    confidence: float
+    edges: Rows
+
+
+def reached(
+    search: Search, battery: Battery, confidences: Sequence[float], *, back: bool
+) -> list[Reached]:
+    """Return what can be reached from the start of a search, and back again if asked.
+
+    Args:
+        search: from where and for whom.
+        battery: at the start.
+        confidences: between zero and one.
+        back: whether the charge must last for the way back, too.
+    """
+    start, paths = search.ends.start, search.permit.paths
+    costs = np.maximum(search.posterior.cost_wh(search.drivetrain), 0.0)
+    costs[search.permit.closed_between(start, start)] = np.inf
+    costs[list(search.ends.closed)] = np.inf
+    away = Branches(search, Tree.away(paths, costs, start))
+    energy = search.posterior.energy_wh(search.drivetrain)
+    spread, sums = search.posterior.spread, away.sums
+    deviation = np.sqrt(sums.variance_wh(away.share, spread))
+    level = np.empty(energy.size)
+    found = []
+    home: Branches | None = None
+    dip = whole = deviation
+    if back:
+        home = Branches(search, Tree.to(paths, costs, start))
+        # the edge itself is driven on the way out
+        dip = _dips(home.tree.onward, np.isfinite(home.tree.costs), energy)
+        whole = np.sqrt((sums + home.sums - home.values).variance_wh(away.share, spread))
+    for confidence in confidences:
+        z = float(ndtri(confidence))
+        slack = _slack(
+            away.tree.onward, np.isfinite(away.tree.costs), energy, z * deviation, level,
+            battery.charge_wh, battery.capacity_wh,
+        ) - battery.reserve_wh  # fmt: skip
+        if home is not None:
+            slack = np.minimum(slack, level - dip - z * whole - battery.reserve_wh)
+        with np.errstate(invalid="ignore"):
+            found.append(Reached(confidence, np.flatnonzero(slack >= 0)))
+    return found
+
+
+@compiled
+def _slack(  # noqa: PLR0913, PLR0917 - a tree, energies and a battery
+    onward: Rows,
+    known: Marks,
+    energy: Vector,
+    margin: Vector,
+    level: Vector,
+    charge: float,
+    capacity: float,
+) -> Vector:
+    """Return the least charge less its margin on the way to every edge; fill in the charges."""
+    slack = np.full(onward.size, np.nan)
+    level[:] = np.nan
+    stack = np.empty(onward.size, np.intp)
+    for first in range(onward.size):
+        if not known[first]:
+            continue
+        row, size = first, 0
+        while row >= 0 and np.isnan(level[row]):
+            stack[size], row, size = row, onward[row], size + 1
+        left, least = (charge, charge) if row < 0 else (level[row], slack[row])
+        while size > 0:
+            size -= 1
+            row = stack[size]
+            left = min(left - energy[row], capacity)
+            least = min(least, left - margin[row])
+            level[row], slack[row] = left, least
+    return slack
+
+
+@compiled
+def _dips(onward: Rows, known: Marks, energy: Vector) -> Vector:
+    """Return the most that is ever used up between the end of every edge and the root."""
+    most = np.full(onward.size, np.nan)
+    stack = np.empty(onward.size, np.intp)
+    for first in range(onward.size):
+        if not known[first]:
+            continue
+        row, size = first, 0
+        while row >= 0 and np.isnan(most[row]):
+            stack[size], row, size = row, onward[row], size + 1
+        while size > 0:
+            size -= 1
+            row = stack[size]
+            after = onward[row]
+            most[row] = 0.0 if after < 0 else max(0.0, energy[after] + most[after])
+    return most
