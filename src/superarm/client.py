@@ -67,7 +67,7 @@ class Client:
         Args:
             start: an edge id, or a mapping with longitude and latitude.
             goal: likewise.
-            options: vehicle, battery, closed_edges, mode, alternatives, max_extra_energy,
+            options: via, vehicle, battery, closed_edges, mode, alternatives, max_extra_energy,
                 max_extra_time, wh_per_minute, departs_at, temperature_c, payload_kg.
         """
         answer: dict[str, Any] = self._ask(
@@ -85,6 +85,64 @@ class Client:
         """
         query = {"start": start, "goal": goal, **_timed(dict(options), "departs_at")}
         answer: dict[str, Any] = self._ask("GET", f"/v1/front?{urlencode(query)}")
+        return answer
+
+    def routes(self, requests: Iterable[Mapping[str, object]]) -> list[dict[str, Any]]:
+        """Ask for up to 100 routes at once; each comes with ``route``, or with ``problem``."""
+        body = {"routes": [_timed(dict(request), "departs_at") for request in requests]}
+        answer: list[dict[str, Any]] = self._ask("POST", "/v1/routes/batch", body)["routes"]
+        return answer
+
+    def reach(self, start: object, battery: object, **options: object) -> dict[str, Any]:
+        """Return how far the charge lasts, as GeoJSON areas.
+
+        Args:
+            start: an edge id, or a mapping with longitude and latitude.
+            battery: a mapping with charge_wh, capacity_wh and reserve_wh.
+            options: back, confidences, vehicle, closed_edges, departs_at, temperature_c,
+                payload_kg.
+        """
+        body = {"start": start, "battery": battery, **_timed(options, "departs_at")}
+        answer: dict[str, Any] = self._ask("POST", "/v1/reach", body)
+        return answer
+
+    def matrix(
+        self, origins: Iterable[object], destinations: Iterable[object], **options: object
+    ) -> dict[str, Any]:
+        """Return energies and minutes of the best ways from all origins to all destinations.
+
+        Args:
+            origins: up to 100 edge ids, or mappings with longitude and latitude.
+            destinations: likewise.
+            options: by, vehicle, closed_edges, departs_at, temperature_c, payload_kg.
+        """
+        ends = {"origins": list(origins), "destinations": list(destinations)}
+        answer: dict[str, Any] = self._ask(
+            "POST", "/v1/matrix", ends | _timed(options, "departs_at")
+        )
+        return answer
+
+    def plan(
+        self, start: object, goal: object, battery: object, **options: object
+    ) -> dict[str, Any]:
+        """Return a trip with stops to charge.
+
+        Args:
+            start: an edge id, or a mapping with longitude and latitude.
+            goal: likewise.
+            battery: a mapping with charge_wh, capacity_wh and reserve_wh.
+            options: probability, least, stop_minutes, curve, vehicle, closed_edges, departs_at,
+                temperature_c, payload_kg.
+        """
+        ends = {"start": start, "goal": goal, "battery": battery}
+        answer: dict[str, Any] = self._ask(
+            "POST", "/v1/plans", ends | _timed(options, "departs_at")
+        )
+        return answer
+
+    def stations(self) -> dict[str, Any]:
+        """Return the charging stations, as GeoJSON."""
+        answer: dict[str, Any] = self._ask("GET", "/v1/stations")
         return answer
 
     def report(self, trip_id: str, driven_at: datetime | str, **trip: object) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from superarm.errors import DataError
 from superarm.navigation import RoadNetwork, generate_city
+from superarm.navigation.charging import Station, read_stations
 from superarm.navigation.formats.reading import open_network
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ keys = typer.Typer(help="API keys: add, list, revoke, trust.", no_args_is_help=T
 app.add_typer(keys, name="keys")
 
 DEMO_EDGES = 1000
+_MOST_NOTES = 10
 _NetworkFile = Annotated[Path | None, typer.Option(help="Roads: .npz, .net.xml(.gz), .osm(.gz).")]
 _DatabaseUrl = Annotated[
     str,
@@ -63,6 +65,10 @@ def serve(  # noqa: PLR0913, PLR0917 - a server has these options
             "Without it, times of day are as requests and reports write them."
         ),
     ] = None,
+    stations: Annotated[
+        Path | None,
+        typer.Option(help="Charging stations: GeoJSON points, or an OpenStreetMap extract."),
+    ] = None,
     *,
     demo: Annotated[
         bool,
@@ -94,6 +100,7 @@ def serve(  # noqa: PLR0913, PLR0917 - a server has these options
         rate=rate,
         keep_traces=keep_traces,
         timezone=_zone(timezone),
+        stations=_stations(stations, roads, demo=demo),
         limits=Limits(in_all=max(1_000, connections), per_address=connections),
     )
     console = Console(stderr=True)
@@ -103,6 +110,19 @@ def serve(  # noqa: PLR0913, PLR0917 - a server has these options
         console.print(text, highlight=False, soft_wrap=True)
 
     run(settings, host=host, port=port, log_level=log_level, listening=listening)
+
+
+def _stations(path: Path | None, roads: RoadNetwork, *, demo: bool) -> tuple[Station, ...]:
+    if path is None:
+        from superarm.service.demo import stations_of  # noqa: PLC0415 - an optional part
+
+        return stations_of(roads) if demo else ()
+    found, notes = read_stations(path)
+    for note in notes[:_MOST_NOTES]:
+        typer.echo(f"Note: {note}", err=True)
+    if len(notes) > _MOST_NOTES:
+        typer.echo(f"Note: {len(notes) - _MOST_NOTES} more like these", err=True)
+    return tuple(found)
 
 
 def _zone(name: str | None) -> ZoneInfo | None:

@@ -8,7 +8,7 @@ difference of potential, and that difference telescopes along a path: both sums 
 end points.
 """
 
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -40,13 +40,8 @@ def deterministic_energy(
         msg = f"efficiency must be one of {get_args(Efficiency)}, got {efficiency!r}"
         raise ValueError(msg)
     some = slice(None) if edges is None else edges
-    length, climb = network.length_m[some], network.climb_m[some]
-    weight = vehicle.mass_kg * vehicle.gravity
-    cosine = np.sqrt(1 - network.sine_of_incline[some] ** 2)
-    rolling = weight * vehicle.rolling_resistance * length * cosine
-    area = vehicle.drag_coefficient * vehicle.front_area_m2 * vehicle.air_density
-    drag = 0.5 * area * length * network.speed_ms[some] ** 2
-    mechanical = (weight * climb + rolling + drag) / JOULE_PER_WH
+    climb, rolling, drag = _forces(network, vehicle, some)
+    mechanical = (climb + rolling + drag) / JOULE_PER_WH
     if efficiency == "physical":
         return np.where(
             mechanical > 0,
@@ -54,6 +49,49 @@ def deterministic_energy(
             mechanical * vehicle.recuperation_efficiency,
         )
     return mechanical / vehicle.powertrain_efficiency
+
+
+def _forces(
+    network: RoadNetwork, vehicle: Vehicle, some: slice | Rows
+) -> tuple[Vector, Vector, Vector]:
+    """Return the work against height, rolling resistance and air on edges, in J."""
+    length, climb = network.length_m[some], network.climb_m[some]
+    weight = vehicle.mass_kg * vehicle.gravity
+    cosine = np.sqrt(1 - network.sine_of_incline[some] ** 2)
+    rolling = weight * vehicle.rolling_resistance * length * cosine
+    area = vehicle.drag_coefficient * vehicle.front_area_m2 * vehicle.air_density
+    drag = 0.5 * area * length * network.speed_ms[some] ** 2
+    return weight * climb, rolling, drag
+
+
+class EnergyParts(NamedTuple):
+    """What the energy of some edges is made of, in Wh; the parts add up to it.
+
+    Attributes:
+        climb: difference of potential, won back downhill.
+        rolling: of tyres.
+        drag: of the air, at the limit.
+        braking: what recuperation loses downhill.
+        auxiliary: heating and lights, at the limit.
+    """
+
+    climb: float
+    rolling: float
+    drag: float
+    braking: float
+    auxiliary: float
+
+
+def energy_parts(network: RoadNetwork, vehicle: Vehicle, edges: Rows) -> EnergyParts:
+    """Return what the physical energy of edges, driven one after the other, is made of."""
+    _, rolling, drag = (float(part.sum()) for part in _forces(network, vehicle, edges))
+    per_joule = 1 / (JOULE_PER_WH * vehicle.powertrain_efficiency)
+    climb = float(potential_difference(network, vehicle, edges).sum())
+    whole = float(deterministic_energy(network, vehicle, "physical", edges).sum())
+    seconds = float((network.length_m[edges] / network.speed_ms[edges]).sum())
+    rest = whole - climb - (rolling + drag) * per_joule
+    auxiliary = vehicle.auxiliary_power_w / JOULE_PER_WH * seconds
+    return EnergyParts(climb, rolling * per_joule, drag * per_joule, rest, auxiliary)
 
 
 def potential_energy(network: RoadNetwork, vehicle: Vehicle) -> Vector:

@@ -9,7 +9,7 @@ from superarm.arrays import Rows, Vector
 from superarm.compiling import compiled
 from superarm.errors import InfeasibleError
 from superarm.oracles.paths import Paths
-from superarm.oracles.search import dijkstra
+from superarm.oracles.search import dijkstra, dijkstra_rationed
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +53,24 @@ class Tree:
         arrival, found = dijkstra(starts, heads, costs[heads], root, -1, limit - begin)
         found += begin
         return cls(root, *_within(starts, arrival, found, limit), forward=True)
+
+    @classmethod
+    def rationed(cls, paths: Paths, costs: Vector, root: int, used: Vector, most: float) -> "Tree":
+        """Return the cheapest paths from a row on which no more is used up than there is.
+
+        Cheapest paths that use more are left out; no dearer ones are looked for instead.
+
+        Args:
+            paths: a line graph.
+            costs: of every row, not negative, shape (n,); infinite where a row is closed.
+            root: where to begin; what it costs counts, what it uses does not.
+            used: by every row, of any sign, shape (n,).
+            most: that may be used up at the end of any row.
+        """
+        starts, heads, _, _ = paths.turns_both_ways
+        arrival, found = dijkstra_rationed(starts, heads, costs[heads], used[heads], root, most)
+        found += float(costs[root])
+        return cls(root, *_within(starts, arrival, found, np.inf), forward=True)
 
     @classmethod
     def to(cls, paths: Paths, costs: Vector, root: int, limit: float = np.inf) -> "Tree":
@@ -99,7 +117,7 @@ def _within(starts: Rows, arrival: Rows, found: Vector, limit: float) -> tuple[V
     for row in range(starts.size - 1):
         owner[starts[row] : starts[row + 1]] = row
     for row in range(found.size):
-        if found[row] > limit:
+        if found[row] > limit or np.isinf(found[row]):
             found[row] = np.inf
         elif arrival[row] >= 0:
             before[row] = owner[arrival[row]]

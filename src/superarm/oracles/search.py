@@ -16,7 +16,7 @@ CANCELLED = 0.5 * np.finfo(np.float64).eps
 
 
 @compiled
-def dijkstra(  # noqa: C901, PLR0913, PLR0917 - a graph, costs and where to begin and to end
+def dijkstra(  # noqa: PLR0913, PLR0917 - a graph, costs and where to begin and to end
     starts: Rows, heads: Rows, costs: Vector, source: int, target: int, limit: float
 ) -> tuple[Rows, Vector]:
     """Return the last arc to every node on a cheapest path, -1 where none is known, and its cost.
@@ -29,25 +29,11 @@ def dijkstra(  # noqa: C901, PLR0913, PLR0917 - a graph, costs and where to begi
     distance = np.full(n_nodes, np.inf)
     arrival = np.full(n_nodes, -1, np.intp)
     settled = np.zeros(n_nodes, np.bool_)
-    keys = np.empty(heads.size + 1)
-    nodes = np.empty(heads.size + 1, np.intp)
+    keys, nodes = np.empty(heads.size + 1), np.empty(heads.size + 1, np.intp)
     distance[source], keys[0], nodes[0], size = 0.0, 0.0, source, 1
-    while size > 0:
+    while size > 0 and keys[0] <= limit:
         node, key = nodes[0], keys[0]
-        if key > limit:
-            break
-        size -= 1
-        last_key, last_node = keys[size], nodes[size]
-        place = 0
-        while 2 * place + 1 < size:  # sift down
-            child = 2 * place + 1
-            if child + 1 < size and keys[child + 1] < keys[child]:
-                child += 1
-            if last_key <= keys[child]:
-                break
-            keys[place], nodes[place] = keys[child], nodes[child]
-            place = child
-        keys[place], nodes[place] = last_key, last_node
+        size = _without_first(keys, nodes, size)
         if settled[node]:
             continue
         settled[node] = True
@@ -59,14 +45,83 @@ def dijkstra(  # noqa: C901, PLR0913, PLR0917 - a graph, costs and where to begi
             if reach < distance[head]:
                 distance[head] = reach
                 arrival[head] = arc
-                place = size
-                size += 1
-                while place > 0 and keys[(place - 1) // 2] > reach:  # sift up
-                    keys[place] = keys[(place - 1) // 2]
-                    nodes[place] = nodes[(place - 1) // 2]
-                    place = (place - 1) // 2
-                keys[place], nodes[place] = reach, head
+                size = _with_one(keys, nodes, size, reach, head)
     return arrival, distance
+
+
+@compiled
+def dijkstra_rationed(  # noqa: PLR0913, PLR0917 - a graph, costs, and what is used up
+    starts: Rows, heads: Rows, costs: Vector, used: Vector, source: int, most: float
+) -> tuple[Rows, Vector]:
+    """Return the same of the cheapest paths on which never more than `most` is used up.
+
+    Cheapest paths that use more are not gone on with; no others are looked for instead.
+
+    Args:
+        starts: of the graph.
+        heads: of the graph.
+        costs: of arcs, not negative.
+        used: on arcs, of any sign.
+        source: where to begin.
+        most: may be used up at any moment.
+    """
+    n_nodes = starts.size - 1
+    distance = np.full(n_nodes, np.inf)
+    arrival = np.full(n_nodes, -1, np.intp)
+    spent = np.zeros(n_nodes)
+    settled = np.zeros(n_nodes, np.bool_)
+    keys, nodes = np.empty(heads.size + 1), np.empty(heads.size + 1, np.intp)
+    distance[source], keys[0], nodes[0], size = 0.0, 0.0, source, 1
+    while size > 0:
+        node, key = nodes[0], keys[0]
+        size = _without_first(keys, nodes, size)
+        if settled[node]:
+            continue
+        settled[node] = True
+        if spent[node] > most:
+            continue
+        for arc in range(starts[node], starts[node + 1]):
+            head = heads[arc]
+            reach = key + costs[arc]
+            if reach < distance[head]:
+                distance[head] = reach
+                arrival[head] = arc
+                spent[head] = spent[node] + used[arc]
+                size = _with_one(keys, nodes, size, reach, head)
+    for node in range(n_nodes):
+        if not settled[node] or spent[node] > most:
+            distance[node], arrival[node] = np.inf, -1
+    return arrival, distance
+
+
+@compiled
+def _without_first(keys: Vector, nodes: Rows, size: int) -> int:
+    """Take the least entry off a heap of so many; return how many are left."""
+    size -= 1
+    last_key, last_node = keys[size], nodes[size]
+    place = 0
+    while 2 * place + 1 < size:
+        child = 2 * place + 1
+        if child + 1 < size and keys[child + 1] < keys[child]:
+            child += 1
+        if last_key <= keys[child]:
+            break
+        keys[place], nodes[place] = keys[child], nodes[child]
+        place = child
+    keys[place], nodes[place] = last_key, last_node
+    return size
+
+
+@compiled
+def _with_one(keys: Vector, nodes: Rows, size: int, key: float, node: int) -> int:
+    """Put an entry on a heap of so many; return how many there are then."""
+    place = size
+    while place > 0 and keys[(place - 1) // 2] > key:
+        keys[place] = keys[(place - 1) // 2]
+        nodes[place] = nodes[(place - 1) // 2]
+        place = (place - 1) // 2
+    keys[place], nodes[place] = key, node
+    return size + 1
 
 
 @compiled

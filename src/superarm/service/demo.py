@@ -13,7 +13,9 @@ from pydantic import BaseModel, Field
 
 from superarm.arrays import Rows, Vector
 from superarm.errors import InfeasibleError
-from superarm.navigation import EnergyModel
+from superarm.navigation import EnergyModel, RoadNetwork
+from superarm.navigation.charging import Station
+from superarm.navigation.geography import Geography
 from superarm.navigation.times import part_of_day
 from superarm.service.http.access import Reporting
 from superarm.service.http.gate import Refused
@@ -31,6 +33,8 @@ logger = logging.getLogger("superarm.service")
 TRUTH_SEED = 20_250_424
 MOST_AT_ONCE = 1_000
 _REMEMBERED = 5_000
+_DAYS, _EDGES = 0.08, 0.2  # of logarithms of times: of whole trips, of single edges
+_STATIONS, _POWERS_W = 14, (22_000.0, 50_000.0, 150_000.0)
 _BUSY = (0.9, 1.0, 1.4)  # times at parts of the day
 
 
@@ -56,6 +60,12 @@ class Driven(BaseModel):
     predicted_std_wh: float
     true_wh: float = Field(description="Mean energy of the route driven, on the hidden truth.")
     best_possible_wh: float = Field(description="Of the best route, if the truth were known.")
+    true_minutes: float = Field(description="Mean time of the route driven, on the hidden truth.")
+    physics_wh: float = Field(description="Likewise of the route that physics would take.")
+    physics_minutes: float
+    fastest_wh: float = Field(description="Likewise of the route fastest at the speed limits.")
+    fastest_minutes: float
+    edges: list[int] = Field(description="Positions of the edges driven.")
 
 
 class TourProgress(BaseModel):
@@ -66,6 +76,24 @@ class TourProgress(BaseModel):
     put_aside: int = Field(description="Trips of it that the service did not believe.")
     problem: str | None = Field(description="Why the tour ended early, if it did.")
     trips: list[Driven]
+
+
+def stations_of(network: RoadNetwork, seed: int = TRUTH_SEED) -> tuple[Station, ...]:
+    """Return charging stations for a city that has none, spread over its junctions."""
+    rng = np.random.default_rng(seed)
+    geography = Geography(network)
+    xy = network.junction_xy_m
+    chosen = [int(rng.integers(len(xy)))]
+    for _ in range(_STATIONS - 1):  # each as far from the others as some are
+        some = rng.integers(len(xy), size=8)
+        gaps = [np.hypot(*(xy[chosen] - xy[one]).T).min() for one in some]
+        chosen.append(int(some[int(np.argmax(gaps))]))
+    places = geography.to_globe(xy[chosen])
+    power = rng.choice(_POWERS_W, len(chosen))
+    return tuple(
+        Station(f"Station {number + 1}", float(x), float(y), float(watts), plugs=2)
+        for number, ((x, y), watts) in enumerate(zip(places, power, strict=True))
+    )
 
 
 class HiddenTruth:
@@ -97,10 +125,15 @@ class HiddenTruth:
         noise = drivetrain.noise_wh * self._rng.standard_normal(edges.size)
         return self.energy_wh(edges, drivetrain) + noise
 
+    def minutes(self, edges: Rows, part: int) -> float:
+        """Return the mean time of a route at a part of the day; lognormal noise has a mean."""
+        usual = float(self._usual_s[edges].sum()) * _BUSY[part]
+        return usual * float(np.exp((_DAYS**2 + _EDGES**2) / 2)) / 60
+
     def measured_s(self, edges: Rows, part: int) -> Vector:
         """Return how long one passage of each takes; more at some parts of the day."""
-        busy = _BUSY[part] * np.exp(0.08 * self._rng.standard_normal())
-        each = np.exp(0.2 * self._rng.standard_normal(edges.size))
+        busy = _BUSY[part] * np.exp(_DAYS * self._rng.standard_normal())
+        each = np.exp(_EDGES * self._rng.standard_normal(edges.size))
         seconds: Vector = self._usual_s[edges] * busy * each
         return seconds
 
@@ -160,7 +193,10 @@ class Driver:
         if outcome.status != "accepted":
             return None, outcome.detail
         query = RouteQuery(int(edges[0]), int(edges[-1]))
-        best = self._state.navigator.router.path(self._truth.cost_wh(drivetrain), query)
+        router, truth, part = self._state.navigator.router, self._truth, part_of_day(now)
+        best = router.path(truth.cost_wh(drivetrain), query)
+        physics = router.path(drivetrain.cost_wh, query)
+        fastest = router.path(self._state.fleet.time_model.limit_s, query)
         self._number += 1
         driven = Driven(
             number=self._number,
@@ -169,7 +205,13 @@ class Driver:
             predicted_wh=route.mean_wh,
             predicted_std_wh=route.std_wh,
             true_wh=float(self._truth.energy_wh(edges, drivetrain).sum()),
-            best_possible_wh=float(self._truth.energy_wh(best, drivetrain).sum()),
+            best_possible_wh=float(truth.energy_wh(best, drivetrain).sum()),
+            true_minutes=truth.minutes(edges, part),
+            physics_wh=float(truth.energy_wh(physics, drivetrain).sum()),
+            physics_minutes=truth.minutes(physics, part),
+            fastest_wh=float(truth.energy_wh(fastest, drivetrain).sum()),
+            fastest_minutes=truth.minutes(fastest, part),
+            edges=edges.tolist(),
         )
         self.trips.append(driven)
         return driven, None

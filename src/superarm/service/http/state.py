@@ -18,6 +18,7 @@ import numpy as np
 from superarm.arrays import Rows
 from superarm.errors import InfeasibleError
 from superarm.navigation import RoadNetwork
+from superarm.navigation.charging import Station, StationPlaces
 from superarm.service.database import Database, now_us
 from superarm.service.http.alarms import Alarms
 from superarm.service.http.connections import Limits
@@ -86,6 +87,7 @@ class Settings:
         keep_traces: folder in which GPS traces are kept as they were sent; by default none is.
         timezone: in which the roads are, like ``Europe/Luxembourg``; by default times of day are
             as requests and reports write them.
+        stations: where one can charge.
     """
 
     network: RoadNetwork
@@ -102,6 +104,7 @@ class Settings:
     seed: int | None = None
     keep_traces: Path | None = None
     timezone: ZoneInfo | None = None
+    stations: tuple[Station, ...] = ()
 
 
 class ServiceState:
@@ -128,6 +131,7 @@ class ServiceState:
         tokens = RouteTokens(self.network, self.database.route_secret())
         zone = settings.timezone
         self.navigator = Navigator(self.network, self.fleet, tokens, settings.seed, zone)
+        self.stations = StationPlaces.on(self.navigator.geography, settings.stations)
         self.intake = Intake(self.network, Reader(self.fleet), tokens, zone)
         self.store = TripStore(self.database, self.network, self.fleet.n_slots)
         self.posteriors = Posteriors()

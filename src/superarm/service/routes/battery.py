@@ -43,7 +43,7 @@ def probability_of_arrival(battery: Battery, mean: Vector, covariance: Matrix) -
     if not (covariance.any() or mean.any()):
         return 1.0
     factor = cholesky_with_jitter(covariance)
-    energies = mean[:, None] + factor @ _normals(mean.size)
+    energies = mean[:, None] + factor @ normals(mean.size)
     charge = np.full(DRAWS, battery.charge_wh)
     lasting = np.ones(DRAWS, dtype=bool)
     for energy in energies:
@@ -57,7 +57,7 @@ def prepare() -> None:
     _kept()
 
 
-def _normals(size: int) -> Matrix:
+def normals(size: int) -> Matrix:
     """Return standard normal draws, shape (size, DRAWS); beyond the kept ones not of Sobol's."""
     kept = _kept()
     if size <= kept.shape[0]:

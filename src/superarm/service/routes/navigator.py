@@ -10,6 +10,7 @@ from superarm.arrays import Rows
 from superarm.errors import InfeasibleError
 from superarm.navigation import RoadNetwork, Vehicle
 from superarm.navigation.access import CLOSED
+from superarm.navigation.energy import energy_parts
 from superarm.navigation.geography import Geography
 from superarm.navigation.times import part_of_day
 from superarm.service.database import now_us
@@ -25,13 +26,16 @@ from superarm.service.routes.schemas import (
     Coordinates,
     FrontAnswer,
     Line,
+    Parts,
     PlaceOnRoad,
     Profile,
+    Rival,
+    Rivals,
     RouteAnswer,
     RouteBody,
     RouteRequest,
 )
-from superarm.service.routes.search import Prediction
+from superarm.service.routes.search import Prediction, Search
 from superarm.service.routes.tokens import IssuedRoute, RouteTokens
 
 
@@ -50,6 +54,7 @@ class Question:
         start_distance_m: from the point given to the start, if one was given.
         goal_distance_m: likewise to the goal.
         via_distance_m: likewise to the places on the way.
+        rivals: whether to say what routes that learn nothing would take.
     """
 
     query: RouteQuery
@@ -58,6 +63,7 @@ class Question:
     start_distance_m: float | None
     goal_distance_m: float | None
     via_distance_m: tuple[float | None, ...] = ()
+    rivals: bool = False
 
 
 class Navigator:
@@ -107,7 +113,7 @@ class Navigator:
         via = [self.edge_at(place, vehicle) for place in request.via]
         closed = self.closed(request.closed_edges)
         if {start, goal, *(edge for edge, _ in via)} & set(closed):
-            msg = "the start, the goal or a place between is closed; choose another, or open it"
+            msg = "the start, a place on the way or the goal is closed; choose another, or open it"
             raise InfeasibleError(msg)
         battery = request.battery
         query = RouteQuery(
@@ -124,7 +130,8 @@ class Navigator:
             tuple(edge for edge, _ in via),
         )
         passed = tuple(distance for _, distance in via)
-        return Question(query, vehicle, departs, start_distance, goal_distance, passed)
+        ends = start_distance, goal_distance
+        return Question(query, vehicle, departs, *ends, passed, request.rivals)
 
     def circumstances(self, given: Circumstances) -> tuple[Vehicle, datetime]:
         """Return the vehicle as it is driven, and when it departs where the roads are."""
@@ -144,23 +151,27 @@ class Navigator:
         drivetrain = self.fleet.drivetrain(question.vehicle)
         answer = self.router.answer(question.query, posterior, drivetrain, self._rng)
         found = [answer.route, *answer.alternatives]
-        issued = [self._issued(route, answer.best.mean_wh, question) for route in found]
+        rivals = None
+        if question.rivals:
+            rivals = self._rivals(self.router.search(question.query, posterior, drivetrain))
+        issued = [self.issued(route, answer.best.mean_wh, question) for route in found]
         ids = [self.tokens.written(route) for route in issued]
         departs = question.departs_at
         body = RouteAnswer.model_construct(
-            **self._described(answer.route, departs).__dict__,
+            **self.described(answer.route, departs, question.vehicle).__dict__,
             route_id=ids[0],
             mode=question.query.mode,
             departs_at=departs,
             exploration_wh=round(answer.exploration_wh, 3),
             boldness=round(answer.boldness, 3),
             fallback=answer.fallback,
+            rivals=rivals,
             start_distance_m=question.start_distance_m,
             goal_distance_m=question.goal_distance_m,
             via_distance_m=list(question.via_distance_m),
             alternatives=[
                 Alternative.model_construct(
-                    **self._described(other, departs).__dict__, route_id=name
+                    **self.described(other, departs, question.vehicle).__dict__, route_id=name
                 )
                 for other, name in zip(answer.alternatives, ids[1:], strict=True)
             ],
@@ -173,7 +184,7 @@ class Navigator:
         drivetrain = self.fleet.drivetrain(question.vehicle)
         routes, share = self.router.front(question.query, posterior, drivetrain)
         best = min(route.mean_wh for route in routes)
-        ids = [self.tokens.written(self._issued(route, best, question)) for route in routes]
+        ids = [self.tokens.written(self.issued(route, best, question)) for route in routes]
         body = FrontAnswer.model_construct(
             departs_at=question.departs_at,
             start_distance_m=question.start_distance_m,
@@ -181,7 +192,8 @@ class Navigator:
             covers_within=round(share, 4),
             routes=[
                 Alternative.model_construct(
-                    **self._described(route, question.departs_at).__dict__, route_id=name
+                    **self.described(route, question.departs_at, question.vehicle).__dict__,
+                    route_id=name,
                 )
                 for route, name in zip(routes, ids, strict=True)
             ],
@@ -190,16 +202,30 @@ class Navigator:
         return body.model_dump_json().encode()
 
     @staticmethod
-    def _issued(route: Prediction, best_wh: float, question: "Question") -> IssuedRoute:
+    def issued(route: Prediction, best_wh: float, question: "Question") -> IssuedRoute:
+        """Return a route with what was said of it, as its id holds it."""
         return IssuedRoute(
             route.edges, question.vehicle, route.mean_wh, route.std_wh, best_wh, now_us()
         )
 
-    def _described(self, route: Prediction, departs: datetime) -> RouteBody:
+    def _rivals(self, search: Search) -> Rivals:
+        """Return what the routes of physics and of free roads are believed to take."""
+        ends = (search.drivetrain.cost_wh, search.free_flow_s)
+        found = []
+        for costs in ends:
+            edges = search.path(costs)
+            energy = float(search.posterior.energy_wh(search.drivetrain)[edges].sum())
+            minutes = float(search.seconds[edges].sum()) / 60
+            found.append(Rival(energy_wh=round(energy, 3), minutes=round(minutes, 2)))
+        return Rivals(physics=found[0], fastest=found[1])
+
+    def described(self, route: Prediction, departs: datetime, vehicle: Vehicle) -> RouteBody:
+        """Return a route as it is told."""
         edges, lengths = route.edges, self.network.length_m[route.edges]
         low, high = route.interval_wh
         expected = route.mean_s
         early, late = route.interval_s
+        parts = energy_parts(self.network, vehicle, edges)
         return RouteBody.model_construct(
             edges=self.network.edge_ids[edges].tolist(),
             geometry=Line.model_construct(
@@ -214,9 +240,17 @@ class Navigator:
             minutes=round(expected / 60, 2),
             minutes_low=round(early / 60, 2),
             minutes_high=round(late / 60, 2),
-            arrives_at=_later(departs, expected),
-            arrives_early=_later(departs, early),
-            arrives_late=_later(departs, late),
+            arrives_at=later(departs, expected),
+            arrives_early=later(departs, early),
+            arrives_late=later(departs, late),
+            parts=Parts.model_construct(
+                climb_wh=round(parts.climb, 2),
+                rolling_wh=round(parts.rolling, 2),
+                drag_wh=round(parts.drag, 2),
+                braking_wh=round(parts.braking, 2),
+                auxiliary_wh=round(parts.auxiliary, 2),
+                learned_wh=round(route.mean_wh - sum(parts), 2),
+            ),
             profile=Profile.model_construct(
                 distance_m=np.round(np.cumsum(lengths), 1).tolist(),
                 height_m=np.round(self._end_height[edges], 1).tolist(),
@@ -273,7 +307,7 @@ class Navigator:
         return answer.model_dump_json().encode()
 
 
-def _later(moment: datetime, seconds: float) -> datetime:
+def later(moment: datetime, seconds: float) -> datetime:
     """Return the time of day so much later, to the second, with the same offset or zone."""
     utc = moment.astimezone(UTC) + timedelta(seconds=round(seconds))
     return utc.astimezone(moment.tzinfo)

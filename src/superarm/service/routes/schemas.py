@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field, model_validator
 
+from superarm.navigation.charging import ChargingCurve
 from superarm.service.model.vehicle import ClassName, Given, Payload, Temperature, VehicleIn
 from superarm.service.routes.matrix import By
 from superarm.service.routes.reach import CONFIDENCES
@@ -110,6 +111,9 @@ class RouteRequest(Circumstances):
     wh_per_minute: Annotated[float, Field(ge=0, le=1e5)] = Field(
         default=0.0, description="What a minute is worth: routes are chosen by energy and time."
     )
+    rivals: bool = Field(
+        default=False, description="Also say what routes that learn nothing would take."
+    )
 
 
 class RouteBatch(Given):
@@ -129,6 +133,46 @@ class ReachRequest(Circumstances):
     ] = Field(
         default=list(CONFIDENCES), description="How likely the charge stays above the reserve."
     )
+
+
+class CurvePoint(Given):
+    """How much power a battery takes at some charge."""
+
+    charge_percent: Annotated[float, Field(ge=0, le=100)]
+    power_kw: Annotated[float, Field(gt=0, le=5_000)]
+
+
+class PlanRequest(Circumstances):
+    """Ask for a trip with stops to charge."""
+
+    start: PlaceOnRoad
+    goal: PlaceOnRoad
+    battery: BatteryIn
+    probability: Annotated[float, Field(ge=0.5, le=0.999)] = Field(
+        default=0.95, description="That the charge stays above the reserve, all along."
+    )
+    least: Literal["time", "energy"] = Field(
+        default="time", description="Of which the plan has least; charging is part of the time."
+    )
+    stop_minutes: Annotated[float, Field(ge=0, le=120)] = Field(
+        default=3.0, description="What every stop takes besides charging."
+    )
+    curve: Annotated[list[CurvePoint], Field(min_length=2, max_length=50)] | None = Field(
+        default=None, description="From 0 to 100 %; left out: that of a modern car."
+    )
+
+    @model_validator(mode="after")
+    def _a_curve(self) -> Self:
+        self.charging_curve()
+        return self
+
+    def charging_curve(self) -> ChargingCurve:
+        """Return the curve of the battery."""
+        capacity = self.battery.capacity_wh
+        if self.curve is None:
+            return ChargingCurve.usual(capacity)
+        points = tuple((point.charge_percent / 100, 1000 * point.power_kw) for point in self.curve)
+        return ChargingCurve(capacity, points)
 
 
 class MatrixRequest(Circumstances):
@@ -210,6 +254,17 @@ class Profile(BaseModel):
     seconds: list[float] = Field(description="Expected, since the departure.")
 
 
+class Parts(BaseModel):
+    """What the expected energy is made of; the parts add up to it."""
+
+    climb_wh: float = Field(description="Won back downhill.")
+    rolling_wh: float
+    drag_wh: float = Field(description="At the speed limit.")
+    braking_wh: float = Field(description="What recuperation loses downhill.")
+    auxiliary_wh: float = Field(description="Heating and lights, at the speed limit.")
+    learned_wh: float = Field(description="What roads were found to take more than physics say.")
+
+
 class RouteBody(BaseModel):
     """One way to go."""
 
@@ -229,6 +284,7 @@ class RouteBody(BaseModel):
     arrives_at: datetime = Field(description="Departure plus the expected time.")
     arrives_early: datetime = Field(description="With the ends of the interval.")
     arrives_late: datetime
+    parts: Parts
     profile: Profile
 
 
@@ -236,6 +292,20 @@ class Alternative(RouteBody):
     """Another way to go; it can be driven and reported like the first."""
 
     route_id: str
+
+
+class Rival(BaseModel):
+    """Another route between the same ends, as it is believed to be."""
+
+    energy_wh: float
+    minutes: float
+
+
+class Rivals(BaseModel):
+    """What routes that learn nothing are believed to take."""
+
+    physics: Rival = Field(description="Of least energy by physics alone.")
+    fastest: Rival = Field(description="Of least time at the speed limits.")
 
 
 class RouteAnswer(RouteBody):
@@ -249,6 +319,7 @@ class RouteAnswer(RouteBody):
         description="How far beliefs were left for the sake of learning: 1 as drawn, 0 not at all."
     )
     fallback: str | None = Field(description="Why it explores less than it would, if so.")
+    rivals: Rivals | None = Field(description="Where asked for.")
     start_distance_m: float | None = Field(description="From the given point to the start edge.")
     goal_distance_m: float | None
     via_distance_m: list[float | None] = Field(description="Likewise of the places on the way.")
@@ -306,6 +377,55 @@ class ReachAnswer(BaseModel):
     type: Literal["FeatureCollection"]
     features: list[ReachedArea]
     start_distance_m: float | None = Field(description="From the given point to the start edge.")
+    trips_learned: int
+
+
+class StationOut(BaseModel):
+    """A charging station as a GeoJSON feature."""
+
+    type: Literal["Feature"]
+    id: int
+    geometry: dict[str, Any]
+    properties: dict[str, Any] = Field(description="name, power_kw, plugs, opening.")
+
+
+class StationCollection(BaseModel):
+    """Charging stations as GeoJSON."""
+
+    type: Literal["FeatureCollection"]
+    features: list[StationOut]
+
+
+class PlannedStop(BaseModel):
+    """Where to charge, and how much."""
+
+    station: int = Field(description="Its id in /v1/stations.")
+    name: str
+    longitude: float
+    latitude: float
+    power_kw: float
+    distance_m: float = Field(description="From the start, along the way.")
+    arrives_at: datetime
+    arrives_wh: float = Field(description="Expected charge on arrival.")
+    leaves_wh: float = Field(description="Charge to this.")
+    waiting_minutes: float = Field(description="Until it opens.")
+    charging_minutes: float = Field(description="Expected.")
+
+
+class PlanAnswer(RouteBody):
+    """A trip with stops to charge; times and energies without charging are those of the route."""
+
+    route_id: str = Field(description="Of the whole way. Report the trip with it.")
+    departs_at: datetime
+    stops: list[PlannedStop]
+    probability: float = Field(description="That the charge stays above the reserve.")
+    total_minutes: float = Field(description="Driving, stopping, waiting and charging.")
+    charging_minutes: float
+    arrives_with_wh: float = Field(description="Expected charge at the goal.")
+    charge_wh: list[float] = Field(description="Expected, at the end of every edge.")
+    charge_low_wh: list[float] = Field(description="Lower end of its 90 % interval.")
+    start_distance_m: float | None
+    goal_distance_m: float | None
     trips_learned: int
 
 

@@ -118,6 +118,11 @@ class Search:
         """The expected time of every edge."""
         return self.posterior.times.seconds(self.part, heavy=self.heavy)
 
+    @property
+    def free_flow_s(self) -> Vector:
+        """The time of every edge at its limit."""
+        return self.posterior.times.model.free_flow_s(heavy=self.heavy)
+
     @cached_property
     def limit_s(self) -> float:
         """The longest expected time a route may have."""

@@ -1,0 +1,150 @@
+"""Answers about charging: where the stations are, and trips that stop at them."""
+
+from datetime import datetime
+
+import numpy as np
+
+from superarm.arrays import Vector
+from superarm.errors import InfeasibleError
+from superarm.navigation.charging import StationPlaces
+from superarm.navigation.times import part_of_day
+from superarm.service.model.posterior import RoadPosterior
+from superarm.service.routes.battery import Battery
+from superarm.service.routes.intervals import INTERVAL
+from superarm.service.routes.navigator import Navigator, Question, later
+from superarm.service.routes.plans import ChargePlan, Planner, Wish
+from superarm.service.routes.router import RouteQuery
+from superarm.service.routes.schemas import (
+    PlanAnswer,
+    PlannedStop,
+    PlanRequest,
+    StationCollection,
+    StationOut,
+)
+
+
+class ChargingDesk:
+    """Plans trips on a navigator's roads, with stops at some stations."""
+
+    def __init__(self, navigator: Navigator, places: StationPlaces) -> None:
+        """Take the roads of a navigator."""
+        self._navigator, self._places = navigator, places
+
+    def stations(self) -> bytes:
+        """Return all stations, as the answer to send."""
+        features = [
+            StationOut(
+                type="Feature",
+                id=number,
+                geometry={"type": "Point", "coordinates": [one.longitude, one.latitude]},
+                properties={
+                    "name": one.name,
+                    "power_kw": one.power_w / 1000,
+                    "plugs": one.plugs,
+                    "always_open": not one.hours.spans,
+                },
+            )
+            for number, one in enumerate(self._places.stations)
+        ]
+        body = StationCollection(type="FeatureCollection", features=features)
+        return body.model_dump_json().encode()
+
+    def query(self, request: PlanRequest) -> Question:
+        """Return what is asked, with places found."""
+        navigator = self._navigator
+        vehicle, departs = navigator.circumstances(request)
+        start, start_distance = navigator.edge_at(request.start, vehicle)
+        goal, goal_distance = navigator.edge_at(request.goal, vehicle)
+        closed = navigator.closed(request.closed_edges)
+        if {start, goal} & set(closed):
+            msg = "the start or the goal is closed; choose another, or open it"
+            raise InfeasibleError(msg)
+        battery = Battery(**request.battery.model_dump())
+        part = part_of_day(departs)
+        query = RouteQuery(start, goal, "best", closed, battery, part=part)
+        return Question(query, vehicle, departs, start_distance, goal_distance)
+
+    def plan(self, question: Question, posterior: RoadPosterior, request: PlanRequest) -> bytes:
+        """Return a trip with stops, as the answer to send."""
+        navigator, query = self._navigator, question.query
+        assert query.battery is not None  # noqa: S101 - see query
+        search = navigator.router.search(
+            query, posterior, navigator.fleet.drivetrain(question.vehicle)
+        )
+        wish = Wish(
+            query.battery,
+            request.charging_curve(),
+            request.probability,
+            _of_week(question.departs_at),
+            request.least,
+            60 * request.stop_minutes,
+        )
+        planner = Planner(search, wish, self._places)
+        plan = planner.plan()
+        route = plan.route
+        charge, spread = _charges(plan, query.battery)
+        driving = np.concatenate([[0.0], route.profile_s])
+        stops, late = [], 0.0
+        lengths = np.cumsum(navigator.network.length_m[route.edges])
+        for end, stop in zip(plan.ends.tolist(), plan.stops, strict=False):
+            number = int(planner.places.station[stop.place])
+            station = self._places.stations[number]
+            stops.append(
+                PlannedStop(
+                    station=number,
+                    name=station.name,
+                    longitude=station.longitude,
+                    latitude=station.latitude,
+                    power_kw=station.power_w / 1000,
+                    distance_m=round(float(lengths[end - 1]), 1) if end else 0.0,
+                    arrives_at=later(question.departs_at, float(driving[end]) + late),
+                    arrives_wh=round(stop.arrives_wh, 1),
+                    leaves_wh=round(max(stop.leaves_wh, stop.arrives_wh), 1),
+                    waiting_minutes=round(stop.waiting_s / 60, 2),
+                    charging_minutes=round(stop.charging_s / 60, 2),
+                )
+            )
+            late += stop.waiting_s + stop.charging_s + wish.stop_s
+        issued = navigator.issued(route, route.mean_wh, question)
+        body = PlanAnswer.model_construct(
+            **navigator.described(route, question.departs_at, question.vehicle).__dict__,
+            route_id=navigator.tokens.written(issued),
+            departs_at=question.departs_at,
+            stops=stops,
+            probability=round(plan.probability, 4),
+            total_minutes=round(plan.seconds / 60, 2),
+            charging_minutes=round(sum(stop.charging_s for stop in plan.stops) / 60, 2),
+            arrives_with_wh=round(float(charge[-1]), 1),
+            charge_wh=np.round(charge, 1).tolist(),
+            charge_low_wh=np.round(charge - INTERVAL * spread, 1).tolist(),
+            start_distance_m=question.start_distance_m,
+            goal_distance_m=question.goal_distance_m,
+            trips_learned=posterior.trips,
+        )
+        return body.model_dump_json().encode()
+
+
+def _charges(plan: ChargePlan, battery: Battery) -> tuple[Vector, Vector]:
+    """Return the expected charge at the end of every edge, and its deviation since the last stop.
+
+    Who charges to what was planned knows how much there is.
+    """
+    route = plan.route
+    energy = np.diff(np.concatenate([[0.0], route.profile_mean_wh]))
+    variance = np.concatenate([[0.0], route.profile_std_wh**2])
+    charge, spread = np.empty(energy.size), np.empty(energy.size)
+    level, begin = battery.charge_wh, 0
+    stops = dict(zip(plan.ends.tolist(), plan.stops, strict=False))
+    for place in range(energy.size):
+        if place in stops:
+            level, begin = max(level, stops[place].leaves_wh), place
+        level = min(level - energy[place], battery.capacity_wh)
+        charge[place] = level
+        spread[place] = np.sqrt(max(variance[place + 1] - variance[begin], 0.0))
+    return charge, spread
+
+
+def _of_week(moment: datetime) -> float:
+    """Return the seconds since Monday, midnight, where the clock shows this moment."""
+    day = 86_400 * moment.weekday()
+    return float(day + 3600 * moment.hour + 60 * moment.minute + moment.second)
