@@ -27,6 +27,11 @@ def require_command(name: str, package: str) -> None:
         _absent(f"{name} is not installed; apt-get install {package}")
 
 
+def require_path(path: Path, reason: str) -> None:
+    if not path.exists():
+        _absent(reason)
+
+
 def require_networks() -> Path:
     folder = networks_folder()
     if not folder.is_dir():

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 PYTHON_PARTS = {
     "torch": "torch",
@@ -36,8 +37,13 @@ DEBIAN_PARTS: dict[str, str] = {
     "nginx": "nginx-light",
     "openssl": "openssl",
     "systemd-analyze": "systemd",
+    "node": "nodejs",
+    "npm": "npm",
 }
 """Command -> Debian package."""
+
+NODE_PARTS = {"typescript": "typescript@5.9"}
+"""Folder of a package -> what to ask the npm registry for."""
 
 
 def main() -> None:
@@ -64,6 +70,22 @@ def main() -> None:
                 env=quiet,
                 stdout=subprocess.DEVNULL,
             )
+    _install_node_parts()
+
+
+def _install_node_parts() -> None:
+    npm, folder = shutil.which("npm"), Path(sys.prefix) / "node"
+    missing = [
+        wanted
+        for name, wanted in NODE_PARTS.items()
+        if not (folder / "node_modules" / name).is_dir()
+    ]
+    if missing and npm is not None:
+        folder.mkdir(exist_ok=True)
+        subprocess.run(
+            [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", folder, *missing],
+            check=True,
+        )
 
 
 def _may_use_apt() -> bool:

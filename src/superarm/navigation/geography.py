@@ -12,6 +12,8 @@ from superarm.navigation.network import RoadNetwork
 
 _METRES_PER_DEGREE = 111_320.0
 _DIGITS = 6  # a tenth of a metre
+_RANK_SPEEDS_MS = (12.0, 15.0, 20.0, 26.0)
+_RANKS = {"motorway": 5, "trunk": 5, "primary": 4, "secondary": 3, "tertiary": 2}
 _OTHER_WAY = 60.0  # degrees between a heading and a road that is not meant
 
 
@@ -119,9 +121,31 @@ class Geography:
         touching = (low <= np.array([east, north])) & (high >= np.array([west, south]))
         return np.flatnonzero(touching.all(axis=1))
 
-    def feature_collection(self, edges: Rows) -> bytes:
-        """Return edges as GeoJSON lines with the facts a map needs."""
+    @cached_property
+    def rank(self) -> Rows:
+        """How important every edge is on a map, from 1 (a lane) to 5 (a motorway), shape (n,)."""
         network = self.network
+        by_speed = 1 + np.searchsorted(_RANK_SPEEDS_MS, network.speed_ms, side="right")
+        rank = np.clip(np.maximum(by_speed, np.minimum(network.lanes, 3)), 1, 5).astype(np.intp)
+        known = [_RANKS.get(name.removesuffix("_link"), 0) for name in network.road_class.tolist()]
+        told = np.array(known, dtype=np.intp)
+        return np.where(told > 0, told, rank)
+
+    def most_important(self, edges: Rows, most: int) -> Rows:
+        """Return at most so many edges: those of the highest rank, the longest first."""
+        if edges.size <= most:
+            return edges
+        order = np.lexsort((-self.network.length_m[edges], -self.rank[edges]))
+        return np.sort(edges[order[:most]])
+
+    def feature_collection(self, edges: Rows, left_out: int = 0) -> bytes:
+        """Return edges as GeoJSON lines with the facts a map needs.
+
+        Args:
+            edges: positions.
+            left_out: how many less important ones are not among them.
+        """
+        network, rank = self.network, self.rank
         heights = network.junction_height_m
         features: list[dict[str, Any]] = []
         for edge in edges.tolist():
@@ -139,12 +163,15 @@ class Geography:
                         "length_m": round(float(network.length_m[edge]), 1),
                         "speed_ms": round(float(network.speed_ms[edge]), 2),
                         "lanes": int(network.lanes[edge]),
+                        "rank": int(rank[edge]),
+                        "street": str(network.streets[edge]),
                         "start_height_m": round(float(ends[0]), 1),
                         "end_height_m": round(float(ends[1]), 1),
                     },
                 }
             )
-        collection = {"type": "FeatureCollection", "name": network.name, "features": features}
+        collection: dict[str, Any] = {"type": "FeatureCollection", "name": network.name}
+        collection |= {"edges": network.n_edges, "left_out": left_out, "features": features}
         return json.dumps(collection, separators=(",", ":")).encode()
 
 

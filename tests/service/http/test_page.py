@@ -1,5 +1,6 @@
 """The page as a person uses it: a real browser on a real server."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -7,12 +8,15 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pytest
 
-from parts import require_command, require_module
+from parts import require_command, require_module, require_networks
 from services import Server, add_key, running, small_city
+from superarm.client import Client, ServiceError
+from superarm.navigation.formats.reading import open_network
 
 require_module("fastapi", "service")
 require_module("playwright", "dev")
@@ -20,6 +24,8 @@ require_module("axe_playwright_python", "dev")
 
 from axe_playwright_python.sync_playwright import Axe  # noqa: E402
 from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwright  # noqa: E402
+
+from superarm.service.demo import stations_of  # noqa: E402
 
 GL = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 PICTURES = os.environ.get("SUPERARM_PICTURES")
@@ -122,7 +128,7 @@ def test_click_drive_and_watch_it_learn(browser: Browser, demo: Server) -> None:
     expect(page.locator("#energy")).to_have_text(shown_energy(route["energy_wh"]))
     low, high = (shown_energy(route[name]) for name in ("energy_low_wh", "energy_high_wh"))
     expect(page.locator("#interval")).to_have_text(f"90 %: {low} to {high}")
-    kilometres = f"{route['length_m'] / 1000:.2f} km, {len(route['edges'])} edges"
+    kilometres = f"{route['length_m'] / 1000:.2f} km, {len(route['edges'])} road sections"
     expect(page.locator("#length")).to_have_text(kilometres)
     expect(page.locator("#minutes")).to_contain_text("min")
     expect(page.locator("#minutes-interval")).to_contain_text("90 %:")
@@ -154,8 +160,9 @@ def test_click_drive_and_watch_it_learn(browser: Browser, demo: Server) -> None:
     share = stats["calibration"]["coverage_90"]
     expect(page.locator("#coverage")).to_contain_text(f"{100 * share:.1f} %", timeout=10_000)
     assert page.locator("#regret circle").count() == stats["calibration"]["trips"]
+    page.click("#tab-learn")
     expect(page.locator("#calibration-figure")).to_be_visible()
-    for layer in ("uncertainty", "visits", "height", "energy"):
+    for layer in ("correction", "visits", "height", "energy", "fog"):
         page.select_option("#colour", layer)
         page.wait_for_timeout(200)
         keep_picture(page, f"layer-{layer}")
@@ -202,11 +209,227 @@ def test_it_is_accessible_everywhere(
     page.wait_for_timeout(600)
     keep_picture(page, f"{scheme}-{width}")
     rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
-    found = Axe().run(page, options={"runOnly": {"type": "tag", "values": rules}})
-    assert found.response["violations"] == [], found.generate_report()
-    assert len(found.response["passes"]) > 10
+    for tab in ("drive", "learn", "operator"):
+        page.click(f"#tab-{tab}")
+        found = Axe().run(page, options={"runOnly": {"type": "tag", "values": rules}})
+        assert found.response["violations"] == [], found.generate_report()
+        assert len(found.response["passes"]) > 10
     wide = page.evaluate("document.documentElement.scrollWidth")
     assert wide <= width  # nothing sticks out to the side
+    page.close()
+
+
+def two_ends(server: Server) -> tuple[str, str]:
+    """Two edges far apart, between which there is more than one way to go."""
+    features = server.ask("GET", "/v1/network?most=3000").json["features"]
+    middle = np.array([feature["geometry"]["coordinates"][0] for feature in features])
+    rng = np.random.default_rng(4)
+    while True:
+        one, other = rng.choice(len(features), 2, replace=False)
+        far = np.hypot(*np.ptp(middle, axis=0)) / 3
+        names = [str(features[i]["properties"]["edge"]) for i in (one, other)]
+        if np.hypot(*(middle[one] - middle[other])) > far:
+            query = f"/v1/front?start={quote(names[0])}&goal={quote(names[1])}"
+            found = server.ask("GET", query)
+            if found.status == 200 and len(found.json["routes"]) > 1:
+                return names[0], names[1]
+
+
+def asked_for(page: Page, start: str, goal: str) -> Any:
+    page.fill("#start", start)
+    page.fill("#goal", goal)
+    with page.expect_response("**/v1/routes") as asked:
+        page.click("#route-form button[type=submit]")
+    expect(page.locator("#result")).to_be_visible()
+    return asked.value.json()
+
+
+def test_a_driver_does_ten_things(browser: Browser, demo: Server, tmp_path: Path) -> None:
+    drive_as_a_driver(opened(browser, demo), *two_ends(demo), tmp_path)
+
+
+@pytest.mark.slow
+def test_a_driver_and_an_operator_do_them_in_luxembourg(browser: Browser, tmp_path: Path) -> None:
+    roads = require_networks() / "luxembourg.net.xml.gz"
+    key = add_key(str(tmp_path / "t.db"), "admin")
+    stations = tmp_path / "stations.geojson"
+    stations.write_text(json.dumps({"features": made_up_stations(roads)}))
+    options = ["--network", str(roads), "--database", "t.db", "--stations", str(stations)]
+    with running(tmp_path, *options, key=key) as server:
+        page = browser.new_page(viewport={"width": 1280, "height": 860})
+        page.on("pageerror", lambda error: complaints(page).append(str(error)))
+        page.goto(server.url)
+        page.fill("#key", key)
+        page.click("#key-form button")
+        page.wait_for_selector("body[data-ready]", timeout=60_000)
+        click_map(page, 0.45, 0.45)
+        page.wait_for_timeout(400)
+        with page.expect_response("**/v1/routes") as asked:
+            click_map(page, 0.6, 0.55)
+        assert asked.value.status == 200  # clicks anywhere near roads find one
+        drive_as_a_driver(page, *two_ends(server), tmp_path)
+        operate(page, server)
+        page.close()
+
+
+def made_up_stations(roads: Path) -> list[Any]:
+    network = open_network(roads).largest_component()
+    return [
+        {
+            "type": "Feature",
+            "geometry": {"type": "Point", "coordinates": [one.longitude, one.latitude]},
+            "properties": {"name": one.name, "power_kw": one.power_w / 1000},
+        }
+        for one in stations_of(network)
+    ]
+
+
+def drive_as_a_driver(  # noqa: PLR0915 - ten tasks, one after the other
+    page: Page, start: str, goal: str, folder: Path
+) -> None:
+    """What a driver does; every step is seen to have worked."""
+    # 1. ask for the thriftiest route, and see energy, minutes, arrival and why
+    route = asked_for(page, start, goal)
+    expect(page.locator("#energy")).to_have_text(shown_energy(route["energy_wh"]))
+    assert page.locator("#parts rect").count() >= 2
+    expect(page.locator("#rivals")).to_contain_text("against the fastest route")
+    # 2. choose between faster and thriftier
+    dots = page.locator("#front circle")
+    expect(dots.first).to_be_visible()
+    dots.first.click()
+    expect(page.locator("#front-shown")).to_contain_text("Fastest")
+    # 3. in other units
+    page.select_option("#unit-energy", "per100")
+    page.select_option("#unit-length", "mi")
+    expect(page.locator("#energy")).to_contain_text("kWh/100 mi")
+    expect(page.locator("#length")).to_contain_text(" mi, ")
+    page.select_option("#unit-energy", "auto")
+    page.select_option("#unit-length", "km")
+    # 4. with the heating on it takes more
+    page.locator("#more").evaluate("element => { element.open = true; }")
+    page.fill("#temperature", "-10")
+    cold = asked_for(page, start, goal)
+    assert cold["energy_wh"] > route["energy_wh"]
+    page.fill("#temperature", "")
+    # 5. will the charge last?
+    takes = max(route["energy_wh"], 100.0) / 1000
+    for name, share in (("charge", 1.0), ("capacity", 1.25), ("reserve", 0.02)):
+        page.fill(f"#{name}", f"{share * takes:.3f}")
+    asked_for(page, start, goal)
+    expect(page.locator("#arrival")).to_contain_text("%")
+    # 6. with stops it does, or it is said what would be needed
+    with page.expect_response("**/v1/plans") as planned:
+        page.click("#plan")
+    if planned.value.status == 200:
+        expect(page.locator("#plan-result")).to_be_visible()
+        expect(page.locator("#plan-stops li")).to_have_count(len(planned.value.json()["stops"]))
+        assert page.locator("#charge-chart polyline").count() == 1
+        keep_picture(page, "plan")
+    else:
+        expect(page.locator("#problem")).to_contain_text("no plan")
+    # 7. how far, and back again
+    page.check("#back")
+    with page.expect_response("**/v1/reach") as reached:
+        page.click("#reach")
+    assert reached.value.status == 200
+    expect(page.locator("#reach-told")).to_contain_text("and back")
+    page.wait_for_timeout(800)
+    keep_picture(page, "reach")
+    # 8. take the route along
+    for kind in ("gpx", "geojson"):
+        with page.expect_download() as download:
+            page.click(f"#{kind}")
+        download.value.save_as(folder / f"route.{kind}")
+    assert "<trkpt" in (folder / "route.gpx").read_text()
+    assert json.loads((folder / "route.geojson").read_text())["features"]
+    # 9. move an end by hand
+    pin = page.locator(".pin").first
+    box = pin.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 14, box["y"] + 14)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 60, box["y"] + 30, steps=5)
+    with page.expect_response("**/v1/routes"):
+        page.mouse.up()
+    # 10. share what is seen: who opens the link sees the same
+    page.click("#share")
+    page.wait_for_timeout(300)
+    link = page.evaluate("location.href")
+    assert "from=" in link
+    assert "to=" in link
+    page.goto("about:blank")
+    page.goto(link)
+    expect(page.locator("#result")).to_be_visible(timeout=30_000)
+
+
+def test_an_operator_looks_after_it(browser: Browser, demo: Server) -> None:
+    page = opened(browser, demo)
+    operate(page, demo)
+    assert complaints(page) == []
+    page.close()
+
+
+def operate(page: Page, server: Server) -> None:
+    """What an operator does."""
+    page.click("#tab-operator")
+    expect(page.locator("#waiting")).not_to_have_text("–", timeout=10_000)
+    page.fill("#key-name", "a new van")
+    page.select_option("#key-role", "report")
+    page.click("#new-key button")
+    expect(page.locator("#made-key")).to_contain_text("superarm.")
+    made = (page.locator("#made-key").text_content() or "").split(": ")[1]
+    # the new key reports nonsense, which is put aside; it is looked at and dropped
+    client = Client(server.url, made)
+    edges = client.route(*two_ends(server), mode="best")["edges"]
+    with contextlib.suppress(ServiceError):
+        client.report("absurd", "2026-03-01T10:00:00+02:00", edges=edges, total_energy_wh=9e6)
+    page.click("#tab-drive")
+    page.click("#tab-operator")
+    page.evaluate("import('/page/operator.js').then((part) => part.refreshOperator())")
+    expect(page.locator("#quarantine li")).to_have_count(1, timeout=10_000)
+    keep_picture(page, "operator")
+    page.click("text=Drop absurd")
+    expect(page.locator("#quarantine li")).to_have_count(0, timeout=10_000)
+    page.click("text=Revoke a new van")
+    expect(page.locator("#keys")).not_to_contain_text("a new van", timeout=10_000)
+
+
+def test_places_are_found_by_name(browser: Browser, demo: Server) -> None:
+    page = opened(browser, demo)
+    page.fill("#start", "Station 3")
+    expect(page.locator("#places option").first).to_have_attribute("value", "Station 3")
+    page.wait_for_timeout(500)
+    page.fill("#goal", "Station 9")
+    page.wait_for_timeout(700)
+    with page.expect_response("**/v1/routes") as asked:
+        page.click("#route-form button[type=submit]")
+    assert asked.value.status == 200
+    assert page.locator(".pin").count() == 2
+    page.close()
+
+
+def test_fog_lifts_and_what_was_believed_can_be_looked_at(browser: Browser, demo: Server) -> None:
+    page = opened(browser, demo)
+    start, goal = two_ends(demo)
+    before = asked_for(page, start, goal)
+    page.click("#tour")
+    expect(page.locator("#driven")).to_contain_text("100 trips driven", timeout=180_000)
+    # the same question has a surer answer by itself
+    expect(page.locator("#narrower")).to_contain_text("when first asked", timeout=30_000)
+    expect(page.locator("#saved-fastest")).to_contain_text("±")
+    page.locator("#moment").evaluate(
+        "slider => { slider.value = 0; slider.dispatchEvent(new Event('input')); }"
+    )
+    expect(page.locator("#moment-told")).to_have_text("before the first trip")
+    keep_picture(page, "fog-before")
+    page.locator("#moment").evaluate(
+        "slider => { slider.value = slider.max; slider.dispatchEvent(new Event('input')); }"
+    )
+    expect(page.locator("#moment-told")).to_contain_text("trips")
+    keep_picture(page, "fog-after")
+    after = demo.ask("POST", "/v1/routes", {"start": start, "goal": goal, "mode": "best"}).json
+    assert after["energy_std_wh"] < before["energy_std_wh"]
+    assert complaints(page) == []
     page.close()
 
 

@@ -19,6 +19,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from superarm import __version__
 from superarm.service.http.access import Reading
 from superarm.service.http.administration import add_administration
+from superarm.service.http.charging import add_charging
 from superarm.service.http.gate import Gate, Refused
 from superarm.service.http.problems import ANY_KEY, answer_errors, problems
 from superarm.service.http.questions import add_questions
@@ -96,13 +97,14 @@ def make_app(
     answer_errors(app)
     add_questions(app, state)
     add_surveys(app, state)
+    add_charging(app, state)
     add_reports(app, state)
     add_traces(app, state)
     add_administration(app, state)
     _add_health(app, state)
     if demo is not None:
         demo(app, state)
-    _add_page(app)
+    _add_page(app, demo=state.settings.demo)
     _describe(app)
     app.add_middleware(GZipMiddleware, minimum_size=2_000, compresslevel=4)
     app.add_middleware(
@@ -153,7 +155,7 @@ def _add_health(app: FastAPI, state: ServiceState) -> None:
         return Response(state.metrics.text(), media_type=_METRICS_TYPE)
 
 
-def _add_page(app: FastAPI) -> None:
+def _add_page(app: FastAPI, *, demo: bool) -> None:
     files = {
         path.relative_to(PAGE).as_posix(): Asset.of(path)
         for path in PAGE.rglob("*")
@@ -163,6 +165,10 @@ def _add_page(app: FastAPI) -> None:
     @app.get("/", include_in_schema=False)
     async def page(request: Request) -> Response:
         return files["index.html"].answer(request)
+
+    @app.get("/page/settings.json", include_in_schema=False)
+    async def page_settings() -> dict[str, bool]:
+        return {"demo": demo}
 
     @app.get("/page/{name:path}", include_in_schema=False)
     async def asset(request: Request, name: str) -> Response:

@@ -5,12 +5,14 @@ import gzip
 from datetime import timedelta
 from typing import Annotated, Any
 
+import numpy as np
 from fastapi import Body, FastAPI, Query, Request, Response
 from fastapi.responses import JSONResponse
 
+from superarm.arrays import Rows
 from superarm.service.http.access import Reading
 from superarm.service.http.gate import Refused
-from superarm.service.http.keys import RANKS
+from superarm.service.http.keys import RANKS, Key
 from superarm.service.http.problems import ANY_BODY, ANY_KEY, problems
 from superarm.service.http.schemas import (
     AlarmOut,
@@ -47,6 +49,10 @@ _Box = Annotated[
         max_length=100,
         examples=["6.10,49.59,6.15,49.62"],
     ),
+]
+_Most = Annotated[
+    int | None,
+    Query(ge=1, le=1_000_000, description="Edges at most, the most important ones first."),
 ]
 _EXAMPLES = {
     "by edges": {
@@ -128,13 +134,15 @@ def add_questions(app: FastAPI, state: ServiceState) -> None:
         responses=problems(*ANY_KEY, 422),
         tags=["map"],
     )
-    async def network(request: Request, key: Reading, bbox: _Box = None) -> Response:
+    async def network(
+        request: Request, key: Reading, bbox: _Box = None, most: _Most = None
+    ) -> Response:
         """Return the roads as GeoJSON; ids of features are the positions used in `/v1/belief`."""
         state.charge(key, _COST_OF_MAP)
-        edges = _edges_in(state, bbox)
+        edges, left_out = await asyncio.to_thread(_edges_in, state, bbox, most)
         if edges is not None:  # the whole network is made once, parts of it again and again
             state.charge(key, edges.size / _DRAWN_EDGES)
-        body = await asyncio.to_thread(state.network_json, edges)
+        body = await asyncio.to_thread(state.network_json, edges, left_out)
         if "gzip" in request.headers.get("accept-encoding", ""):
             return GeoJson(body, headers={"content-encoding": "gzip", "vary": "accept-encoding"})
         return GeoJson(await asyncio.to_thread(gzip.decompress, body))
@@ -146,9 +154,11 @@ def add_questions(app: FastAPI, state: ServiceState) -> None:
         responses=problems(*ANY_KEY, 422, 503),
         tags=["map"],
     )
-    async def belief(key: Reading, bbox: _Box = None, vehicle: ClassName = "car") -> Response:
+    async def belief(
+        key: Reading, bbox: _Box = None, most: _Most = None, vehicle: ClassName = "car"
+    ) -> Response:
         """Return what is believed of the energy of every edge, as columns."""
-        edges = _edges_in(state, bbox)
+        edges, _ = await asyncio.to_thread(_edges_in, state, bbox, most)
         size = state.network.n_edges if edges is None else edges.size
         state.charge(key, _COST_OF_MAP + size / _SHOWN_EDGES)
         body = await state.on_router(
@@ -168,7 +178,7 @@ def add_questions(app: FastAPI, state: ServiceState) -> None:
     def stats(key: Reading) -> StatsAnswer:
         """Return trips, energies, and whether predictions were as sure as they claimed."""
         state.charge(key, _COST_OF_NUMBERS)
-        return stats_for(state, None if RANKS[key.role] >= RANKS["admin"] else key.id)
+        return stats_for(state, key)
 
 
 def cost_of(request: RouteRequest) -> float:
@@ -180,8 +190,9 @@ def cost_of(request: RouteRequest) -> float:
     return cost + _COST_OF_BATTERY if request.battery is not None else cost
 
 
-def stats_for(state: ServiceState, key_id: str | None) -> StatsAnswer:
+def stats_for(state: ServiceState, key: Key) -> StatsAnswer:
     """Return how the service is doing, with the keys that one may see."""
+    key_id = None if RANKS[key.role] >= RANKS["admin"] else key.id
     sums = state.calibration()
     everything = Sums()
     for some in sums.values():
@@ -196,6 +207,7 @@ def stats_for(state: ServiceState, key_id: str | None) -> StatsAnswer:
         if key_id is None or alarm.key_id in {None, key_id}
     ]
     return StatsAnswer(
+        role=key.role,
         trips=stored,
         trips_learned=0 if current is None else current.posterior.trips,
         distinct_edges=0 if current is None else current.distinct,
@@ -305,10 +317,16 @@ def _calibration(sums: Sums) -> Calibration:
     )
 
 
-def _edges_in(state: ServiceState, bbox: str | None) -> Any:  # noqa: ANN401 - an array or nothing
+def _edges_in(state: ServiceState, bbox: str | None, most: int | None) -> tuple[Rows | None, int]:
+    """Return the edges of a part of the map, none for all of them, and how many were left out."""
+    geography, everything = state.navigator.geography, state.network.n_edges
     if bbox is None:
-        return None
+        if most is None or most >= everything:
+            return None, 0
+        return geography.most_important(np.arange(everything), most), everything - most
     west, south, east, north = (float(part) for part in bbox.split(","))
     if west > east or south > north:
         raise Refused(422, "bbox must be west,south,east,north with west <= east, south <= north")
-    return state.navigator.geography.inside((west, south, east, north))
+    inside = geography.inside((west, south, east, north))
+    shown = inside if most is None else geography.most_important(inside, most)
+    return shown, inside.size - shown.size

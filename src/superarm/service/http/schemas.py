@@ -88,6 +88,7 @@ class AlarmOut(BaseModel):
 class StatsAnswer(BaseModel):
     """How the service is doing."""
 
+    role: Role = Field(description="Of the key that asks.")
     trips: int
     trips_learned: int
     distinct_edges: int

@@ -331,10 +331,11 @@ class ServiceState:
 
     # ---- numbers
 
-    def network_json(self, edges: Rows | None) -> bytes:
+    def network_json(self, edges: Rows | None, left_out: int = 0) -> bytes:
         """Return the roads as packed GeoJSON; the whole network is made once."""
         if edges is not None:
-            return gzip.compress(self.navigator.geography.feature_collection(edges), 4)
+            some = self.navigator.geography.feature_collection(edges, left_out)
+            return gzip.compress(some, 4)
         if self._network is None:
             everything = np.arange(self.network.n_edges)
             self._network = gzip.compress(self.navigator.geography.feature_collection(everything))

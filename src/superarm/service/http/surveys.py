@@ -1,4 +1,4 @@
-"""Endpoints that ask for more than a route: batches, reach, matrices, trips with stops."""
+"""Endpoints that ask about many places at once: batches of routes, reach, matrices."""
 
 import asyncio
 import json
@@ -10,57 +10,23 @@ from superarm.service.http.access import Reading
 from superarm.service.http.problems import ANY_BODY, ANY_KEY, problems
 from superarm.service.http.questions import cost_of
 from superarm.service.http.state import ServiceState
-from superarm.service.routes.charging import ChargingDesk
 from superarm.service.routes.navigator import UnknownPlaceError
 from superarm.service.routes.schemas import (
     BatchAnswer,
     MatrixAnswer,
     MatrixRequest,
-    PlanAnswer,
-    PlanRequest,
     ReachAnswer,
     ReachRequest,
     RouteBatch,
-    StationCollection,
 )
 from superarm.service.routes.surveyor import Surveyor
 
 _COST_OF_REACH, _COST_OF_ORIGIN, _COST_OF_PAIR = 20.0, 2.0, 0.1
-_COST_OF_STATIONS, _COST_OF_PLAN = 5.0, 40.0
 
 
 def add_surveys(app: FastAPI, state: ServiceState) -> None:
     """Add the endpoints."""
     surveyor = Surveyor(state.navigator)
-    desk = ChargingDesk(state.navigator, state.stations)
-
-    @app.get(
-        "/v1/stations",
-        operation_id="get_stations",
-        response_model=StationCollection,
-        responses=problems(*ANY_KEY),
-        tags=["map"],
-    )
-    async def stations(key: Reading) -> Response:
-        """Return the charging stations as GeoJSON."""
-        state.charge(key, _COST_OF_STATIONS)
-        return Response(desk.stations(), media_type="application/json")
-
-    @app.post(
-        "/v1/plans",
-        operation_id="get_plan",
-        response_model=PlanAnswer,
-        responses=problems(*ANY_KEY, *ANY_BODY),
-        tags=["routes"],
-    )
-    async def plan(request: PlanRequest, key: Reading) -> Response:
-        """Return a trip with stops to charge such that the charge lasts as surely as asked."""
-        state.charge(key, _COST_OF_PLAN)
-        question = await asyncio.to_thread(desk.query, request)
-        body = await state.on_router(
-            lambda current: desk.plan(question, current.posterior, request), key
-        )
-        return Response(body, media_type="application/json")
 
     @app.post(
         "/v1/routes/batch",

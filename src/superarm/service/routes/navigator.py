@@ -302,6 +302,8 @@ class Navigator:
             edge=some.tolist(),
             energy_wh=np.round(posterior.energy_wh(drivetrain)[some], 3).tolist(),
             energy_std_wh=np.round(posterior.cost_std_wh(drivetrain)[some], 3).tolist(),
+            physics_wh=np.round(drivetrain.energy_wh[some], 3).tolist(),
+            prior_std_wh=np.round(drivetrain.weights_wh[some], 3).tolist(),
             count=posterior.counts[some].astype(int).tolist(),
         )
         return answer.model_dump_json().encode()

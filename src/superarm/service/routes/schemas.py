@@ -241,6 +241,8 @@ class RoadCollection(BaseModel):
 
     type: Literal["FeatureCollection"]
     name: str
+    edges: int = Field(description="How many the whole network has.")
+    left_out: int = Field(description="Less important ones that are not told, by `most`.")
     features: list[Road]
 
 
@@ -339,6 +341,21 @@ class FrontAnswer(BaseModel):
     )
     routes: list[Alternative] = Field(description="At most eight; none beats another in both.")
     trips_learned: int
+
+
+class FoundPlace(BaseModel):
+    """A place of a name."""
+
+    name: str
+    kind: Literal["street", "station", "edge"]
+    longitude: float
+    latitude: float
+
+
+class PlacesAnswer(BaseModel):
+    """Places whose names hold what was asked for, the best first."""
+
+    places: list[FoundPlace]
 
 
 class BatchOutcome(BaseModel):
@@ -455,4 +472,6 @@ class BeliefAnswer(BaseModel):
     edge: list[int] = Field(description="Positions, the ids of features in /v1/network.")
     energy_wh: list[float]
     energy_std_wh: list[float]
+    physics_wh: list[float] = Field(description="What physics alone say.")
+    prior_std_wh: list[float] = Field(description="The deviation before the first trip.")
     count: list[int] = Field(description="How many measurements the edge was part of.")

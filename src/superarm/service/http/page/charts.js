@@ -1,4 +1,5 @@
 // Small charts in SVG, drawn with the page's own colours.
+// @ts-nocheck
 
 const SPACE = "http://www.w3.org/2000/svg";
 
@@ -92,6 +93,64 @@ export function frontName(place, count) {
   return place === count - 1 ? "Thriftiest" : `Between ${place}`;
 }
 
+/**
+ * What the energy of a route is made of, as one bar: gains to the left of zero, costs to the right.
+ * @param {SVGElement} svg @param {Record<string, number>} parts @param {(wh: number) => string} told
+ */
+export function drawParts(svg, parts, told) {
+  const names = { climb_wh: "climb", rolling_wh: "tyres", drag_wh: "air", braking_wh: "braking", auxiliary_wh: "heating, lights", learned_wh: "learned" };
+  const shown = Object.entries(names).map(([key, name]) => ({ name, key, wh: parts[key] })).filter(({ wh }) => Math.abs(wh) >= 0.5);
+  const costs = shown.filter(({ wh }) => wh > 0).reduce((sum, { wh }) => sum + wh, 0);
+  const gains = shown.filter(({ wh }) => wh < 0).reduce((sum, { wh }) => sum - wh, 0);
+  const [, , width] = (svg.getAttribute("viewBox") ?? "").split(" ").map(Number);
+  const scale = (width - 4) / (costs + gains || 1);
+  svg.replaceChildren();
+  let right = 2 + gains * scale, left = right;
+  add(svg, "line", { class: "axis", x1: right, x2: right, y1: 2, y2: 34 });
+  for (const { name, key, wh } of shown) {
+    const wide = Math.abs(wh) * scale;
+    const x = wh > 0 ? right : left - wide;
+    const bar = add(svg, "rect", { class: `part ${key.replace("_wh", "")}`, x, y: 8, width: Math.max(wide - 1, 0.5), height: 20 });
+    add(bar, "title", {}, `${name}: ${told(wh)}`);
+    if (wh > 0) right += wide; else left -= wide;
+  }
+  shown.forEach(({ name, key, wh }, i) => {
+    const x = 2 + (i % 3) * ((width - 4) / 3), y = 52 + Math.floor(i / 3) * 18;
+    add(svg, "rect", { class: `part ${key.replace("_wh", "")}`, x, y: y - 9, width: 10, height: 10 });
+    add(svg, "text", { x: x + 14, y }, `${name} ${told(wh)}`);
+  });
+  svg.setAttribute("aria-label", shown.map(({ name, wh }) => `${name} ${told(wh)}`).join(", "));
+}
+
+/**
+ * Charge along the way with its band, the reserve, and stops.
+ * @param {SVGElement} svg
+ * @param {{ profile: { distance_m: number[] }, charge_wh: number[], charge_low_wh: number[], stops: { distance_m: number, arrives_wh: number, leaves_wh: number, name: string }[] }} plan
+ * @param {{ charge_wh: number, capacity_wh: number, reserve_wh: number }} battery
+ */
+export function drawCharge(svg, plan, battery) {
+  const distance = plan.profile.distance_m, last = distance[distance.length - 1];
+  const { across, up } = frame(svg, [0, last], [0, battery.capacity_wh], {
+    shownX: (value) => `${(value / 1000).toFixed(1)} km`,
+    shownY: (value) => `${(value / 1000).toFixed(1)} kWh`,
+    labelX: "dashed: reserve",
+  });
+  add(svg, "line", { class: "reserve", x1: across(0), x2: across(last), y1: up(battery.reserve_wh), y2: up(battery.reserve_wh) });
+  const mean = [[0, battery.charge_wh, battery.charge_wh], ...distance.map((x, i) => [x, plan.charge_wh[i], plan.charge_low_wh[i]])];
+  for (const stop of plan.stops) {
+    const place = mean.findIndex(([x]) => x > stop.distance_m + 0.05);
+    mean.splice(place < 0 ? mean.length : place, 0, [stop.distance_m, stop.leaves_wh, stop.leaves_wh]);
+  }
+  const clip = (value) => Math.min(Math.max(value, 0), battery.capacity_wh);
+  const band = [...mean.map(([x, y]) => [across(x), up(clip(y))]), ...mean.map(([x, , y]) => [across(x), up(clip(y))]).reverse()];
+  add(svg, "polygon", { class: "band", points: points(band) });
+  add(svg, "polyline", { class: "curve", points: points(mean.map(([x, y]) => [across(x), up(clip(y))])) });
+  for (const stop of plan.stops) add(add(svg, "circle", { class: "stop", cx: across(stop.distance_m), cy: up(clip(stop.leaves_wh)), r: 5 }), "title", {}, stop.name);
+  svg.setAttribute("aria-label", plan.stops.length
+    ? `Charge along the way with ${plan.stops.length} stops: ${plan.stops.map((stop) => `${stop.name}, from ${(stop.arrives_wh / 1000).toFixed(1)} to ${(stop.leaves_wh / 1000).toFixed(1)} kWh`).join("; ")}`
+    : "Charge along the way, without a stop");
+}
+
 export function drawRegret(svg, trips) {
   if (!trips.length) {
     svg.replaceChildren();
@@ -104,7 +163,9 @@ export function drawRegret(svg, trips) {
     const some = extra.slice(Math.max(0, i - window + 1), i + 1);
     return some.reduce((sum, value) => sum + value, 0) / some.length;
   });
-  const top = Math.min(Math.max(...extra, 5), 60);
+  // one bad trip must not flatten all others
+  const sorted = [...extra].sort((a, b) => a - b);
+  const top = Math.max(1.3 * sorted[Math.floor(0.95 * (sorted.length - 1))], 1.2 * Math.max(...smooth.slice(-window)), 3);
   const first = trips[0].number, last = Math.max(trips.at(-1).number, first + 1);
   const { across, up } = frame(svg, [first, last], [0, top], {
     shownX: (value) => String(value),

@@ -1,0 +1,84 @@
+// Units, links, savings and snapshots of the page, without a browser.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+const page = new URL("../../src/superarm/service/http/page/", import.meta.url);
+const units = await import(new URL("units.js", page).href);
+const links = await import(new URL("links.js", page).href);
+const savings = await import(new URL("savings.js", page).href);
+const snapshots = await import(new URL("snapshots.js", page).href);
+
+test("energies are told in the unit that was chosen", () => {
+  const auto = { energy: "auto", length: "km" };
+  assert.equal(units.energy(251.4, auto), "251 Wh");
+  assert.equal(units.energy(-12345, auto), "-12.35 kWh");
+  assert.equal(units.energy(500, { energy: "kwh", length: "km" }), "0.500 kWh");
+  assert.equal(units.energy(1500, { energy: "per100", length: "km" }, 10_000), "15.0 kWh/100 km");
+  assert.equal(units.energy(1500, { energy: "per100", length: "mi" }, 1609.344), "150.0 kWh/100 mi");
+  assert.equal(units.energy(1500, { energy: "per100", length: "km" }, 0), "1500 Wh");
+});
+
+test("per hundred units is the same consumption in both lengths", () => {
+  for (const [wh, metres] of [[150, 900], [6000, 41_000], [-40, 300]]) {
+    const per = (length) => Number.parseFloat(units.energy(wh, { energy: "per100", length }, metres));
+    assert.ok(Math.abs(per("mi") - per("km") * 1.609344) <= 0.06 * 1.61 + 0.05);
+  }
+});
+
+test("minutes, lengths and signs", () => {
+  assert.equal(units.minutes(3.14), "3.1 min");
+  assert.equal(units.minutes(42.4), "42 min");
+  assert.equal(units.minutes(125), "2 h 5 min");
+  assert.equal(units.distance(1609.344, { energy: "auto", length: "mi" }), "1.00 mi");
+  assert.equal(units.signed(-0.2), "0");
+  assert.equal(units.signed(-12), "−12");
+  assert.equal(units.signed(3.04, 1), "+3.0");
+  assert.equal(units.clock("2026-03-01T08:15:00+01:00"), "08:15");
+});
+
+test("what is seen comes back from its link", () => {
+  const seen = {
+    start: { longitude: 6.123457, latitude: 49.6 }, goal: "edge,with &odd=signs#", mode: "best", vehicle: "van", layer: "fog", view: [6.1, 49.6, 13.25],
+  };
+  assert.deepEqual(links.read(`#${links.written(seen)}`), seen);
+  assert.deepEqual(links.read(""), { mode: undefined, vehicle: undefined, layer: undefined });
+  assert.equal(links.read("#view=1,2").view, undefined);
+  assert.equal(links.placeOf("200,10"), "200,10");  // no such place
+});
+
+test("files hold the route, and names do no harm", () => {
+  const route = { geometry: { type: "LineString", coordinates: [[6.1, 49.6], [6.2, 49.7]] }, length_m: 10, energy_wh: 3, minutes: 1, profile: { height_m: [] } };
+  const gpx = links.gpx(route, `<script>&"'`);
+  assert.ok(gpx.includes('<trkpt lat="49.6" lon="6.1"/>'));
+  assert.ok(!gpx.includes("<script>"));
+  assert.deepEqual(JSON.parse(links.geojson(route, "a")).features[0].geometry, route.geometry);
+});
+
+test("savings are totals with the standard error of a sum", () => {
+  const trips = [1, 2, 3, 6].map((wh) => ({ true_wh: 10, physics_wh: 10 + wh, fastest_wh: 20, true_minutes: 5, physics_minutes: 4, fastest_minutes: 3 }));
+  const { wh, minutes } = savings.against(trips, "physics");
+  const variance = [1, 2, 3, 6].reduce((sum, value) => sum + (value - 3) ** 2, 0) / 3;
+  assert.equal(wh.total, 12);
+  assert.ok(Math.abs(wh.totalError - Math.sqrt(variance * 4)) < 1e-12);
+  assert.equal(minutes.total, -4);
+  assert.equal(savings.shown(wh, 1, 1), `12.0 ± ${Math.sqrt(variance * 4).toFixed(1)}`);
+  assert.equal(savings.shown(savings.summed([5]), 1, 0), "5");
+});
+
+test("snapshots keep both ends, however many there are", () => {
+  let kept = [];
+  for (let trips = 0; trips < 1000; trips += 1) kept = snapshots.withOne(kept, { trips, fog: new Map(), correction: new Map() });
+  assert.ok(kept.length <= snapshots.MOST);
+  assert.equal(kept[0].trips, 0);
+  assert.equal(kept.at(-1).trips, 999);
+  assert.ok(kept.every((one, i) => i === 0 || one.trips > kept[i - 1].trips));
+});
+
+test("fog is one before the first trip and never above", () => {
+  const belief = { edge: [4, 9], energy_wh: [12, 3], energy_std_wh: [1, 9], physics_wh: [10, 5], prior_std_wh: [2, 3], trips_learned: 7 };
+  const now = snapshots.snapshotOf(belief);
+  assert.deepEqual([...now.fog], [[4, 0.5], [9, 1]]);
+  assert.deepEqual([...now.correction], [[4, 2], [9, -2]]);
+  assert.ok([...snapshots.beforehand(belief).fog.values()].every((value) => value === 1));
+});
