@@ -69,6 +69,11 @@ def serve(  # noqa: PLR0913, PLR0917 - a server has these options
         Path | None,
         typer.Option(help="Charging stations: GeoJSON points, or an OpenStreetMap extract."),
     ] = None,
+    tiles: Annotated[
+        str | None,
+        typer.Option(help="Background of the page: an https:// template with {z}, {x} and {y}."),
+    ] = None,
+    tiles_attribution: Annotated[str, typer.Option(help="Whose background that is.")] = "",
     *,
     demo: Annotated[
         bool,
@@ -101,6 +106,8 @@ def serve(  # noqa: PLR0913, PLR0917 - a server has these options
         keep_traces=keep_traces,
         timezone=_zone(timezone),
         stations=_stations(stations, roads, demo=demo),
+        tiles=_template(tiles),
+        tiles_attribution=tiles_attribution,
         limits=Limits(in_all=max(1_000, connections), per_address=connections),
     )
     console = Console(stderr=True)
@@ -123,6 +130,18 @@ def _stations(path: Path | None, roads: RoadNetwork, *, demo: bool) -> tuple[Sta
     if len(notes) > _MOST_NOTES:
         typer.echo(f"Note: {len(notes) - _MOST_NOTES} more like these", err=True)
     return tuple(found)
+
+
+def _template(tiles: str | None) -> str | None:
+    whole = tiles is None or (
+        tiles.startswith(("https://", "http://"))
+        and all(part in tiles for part in ("{z}", "{x}", "{y}"))
+        and not any(sign in tiles for sign in " ;,'\"")
+    )
+    if not whole:
+        msg = f"{tiles!r} is no template like https://tiles.example/{{z}}/{{x}}/{{y}}.png"
+        raise typer.BadParameter(msg)
+    return tiles
 
 
 def _zone(name: str | None) -> ZoneInfo | None:

@@ -394,6 +394,24 @@ def operate(page: Page, server: Server) -> None:
     expect(page.locator("#keys")).not_to_contain_text("a new van", timeout=10_000)
 
 
+def test_a_background_is_loaded_from_where_it_was_said(browser: Browser, tmp_path: Path) -> None:
+    with running(
+        tmp_path,
+        *("--demo", "--tiles", "http://127.0.0.1:9/{z}/{x}/{y}.png"),
+        *("--tiles-attribution", "somebody's map"),
+    ) as server:
+        page = browser.new_page()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(server.url)
+        page.wait_for_selector("body[data-ready]", timeout=30_000)
+        page.wait_for_timeout(500)
+        assert any(url.startswith("http://127.0.0.1:9/") for url in asked)
+        assert all(url.startswith((server.url, "blob:", "http://127.0.0.1:9/")) for url in asked)
+        expect(page.locator("#map")).to_contain_text("somebody's map")
+        page.close()
+
+
 def test_places_are_found_by_name(browser: Browser, demo: Server) -> None:
     page = opened(browser, demo)
     page.fill("#start", "Station 3")

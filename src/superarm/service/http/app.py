@@ -20,12 +20,12 @@ from superarm import __version__
 from superarm.service.http.access import Reading
 from superarm.service.http.administration import add_administration
 from superarm.service.http.charging import add_charging
-from superarm.service.http.gate import Gate, Refused
+from superarm.service.http.gate import Gate, Refused, policy_with
 from superarm.service.http.problems import ANY_KEY, answer_errors, problems
 from superarm.service.http.questions import add_questions
 from superarm.service.http.reports import add_reports
 from superarm.service.http.schemas import Health, Problem
-from superarm.service.http.state import ServiceState
+from superarm.service.http.state import ServiceState, Settings
 from superarm.service.http.surveys import add_surveys
 from superarm.service.http.traces import add_traces
 from superarm.service.trips.schemas import TripBatch, TripIn, TripOutcome, TripOutcomes
@@ -104,7 +104,7 @@ def make_app(
     _add_health(app, state)
     if demo is not None:
         demo(app, state)
-    _add_page(app, demo=state.settings.demo)
+    _add_page(app, state.settings)
     _describe(app)
     app.add_middleware(GZipMiddleware, minimum_size=2_000, compresslevel=4)
     app.add_middleware(
@@ -155,7 +155,7 @@ def _add_health(app: FastAPI, state: ServiceState) -> None:
         return Response(state.metrics.text(), media_type=_METRICS_TYPE)
 
 
-def _add_page(app: FastAPI, *, demo: bool) -> None:
+def _add_page(app: FastAPI, settings: Settings) -> None:
     files = {
         path.relative_to(PAGE).as_posix(): Asset.of(path)
         for path in PAGE.rglob("*")
@@ -164,11 +164,15 @@ def _add_page(app: FastAPI, *, demo: bool) -> None:
 
     @app.get("/", include_in_schema=False)
     async def page(request: Request) -> Response:
-        return files["index.html"].answer(request)
+        answer = files["index.html"].answer(request)
+        if settings.tiles is not None:
+            answer.headers["content-security-policy"] = policy_with(settings.tiles)
+        return answer
 
     @app.get("/page/settings.json", include_in_schema=False)
-    async def page_settings() -> dict[str, bool]:
-        return {"demo": demo}
+    async def page_settings() -> dict[str, bool | str | None]:
+        tiles = {"tiles": settings.tiles, "attribution": settings.tiles_attribution}
+        return {"demo": settings.demo} | tiles
 
     @app.get("/page/{name:path}", include_in_schema=False)
     async def asset(request: Request, name: str) -> Response:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from superarm.service.http.keys import RANKS, Key, Role
 from superarm.service.http.metrics import Metrics
@@ -70,6 +71,17 @@ SECURITY_HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "geolocation=(), camera=(), microphone=()",
 }
+
+
+def policy_with(tiles: str) -> str:
+    """Return what the page may load if its background comes from elsewhere, and nothing more."""
+    parts = urlsplit(tiles)
+    origin = f"{parts.scheme}://{parts.netloc}"
+    policy = SECURITY_HEADERS["content-security-policy"]
+    for kind in ("img-src 'self'", "connect-src 'self'"):
+        policy = policy.replace(kind, f"{kind} {origin}")
+    return policy
+
 
 logger = logging.getLogger("superarm.service")
 

@@ -210,6 +210,7 @@ def stats_for(state: ServiceState, key: Key) -> StatsAnswer:
         role=key.role,
         trips=stored,
         trips_learned=0 if current is None else current.posterior.trips,
+        lag_s=round(state.lag_s(), 3),
         distinct_edges=0 if current is None else current.distinct,
         quarantined=aside,
         spread=None if current is None else current.posterior.spread,

@@ -91,6 +91,7 @@ class StatsAnswer(BaseModel):
     role: Role = Field(description="Of the key that asks.")
     trips: int
     trips_learned: int
+    lag_s: float = Field(description="Age of the oldest trip not learned yet.")
     distinct_edges: int
     quarantined: int
     spread: float | None = Field(description="What all of one trip has in common, as a share.")

@@ -88,6 +88,9 @@ class Settings:
         timezone: in which the roads are, like ``Europe/Luxembourg``; by default times of day are
             as requests and reports write them.
         stations: where one can charge.
+        tiles: where the page's background comes from, a template with {z}, {x} and {y}; none is
+            needed.
+        tiles_attribution: whose it is, shown on the map.
     """
 
     network: RoadNetwork
@@ -105,6 +108,8 @@ class Settings:
     keep_traces: Path | None = None
     timezone: ZoneInfo | None = None
     stations: tuple[Station, ...] = ()
+    tiles: str | None = None
+    tiles_attribution: str = ""
 
 
 class ServiceState:

@@ -172,9 +172,11 @@ async function watch() {
 }
 
 async function begin() {
+  let settings;
   if (state.network) return;  // a new key for a page that works already
   try {
-    state.demo = (await ask("GET", "/page/settings.json")).demo;
+    settings = await ask("GET", "/page/settings.json");
+    state.demo = settings.demo;
     if (!state.demo && !hasKey()) {
       at("status").textContent = "A key is needed.";
       at("key-form").hidden = false;
@@ -192,7 +194,7 @@ async function begin() {
   at("problem").textContent = "";
   if (hasWebGL()) {
     try {
-      state.map = new RoadMap("map", /** @type {any} */ (state.network), { click: clicked, hover: hovered, view: viewed, moved: (which, point) => { setEnd(which, point); if (place("start") && place("goal")) findRoute(); } });
+      state.map = new RoadMap("map", /** @type {any} */ (state.network), settings, { click: clicked, hover: hovered, view: viewed, moved: (which, point) => { setEnd(which, point); if (place("start") && place("goal")) findRoute(); } });
       await state.map.ready;
     } catch {
       state.map = null;

@@ -39,6 +39,8 @@ const beside = [
   11, ["*", ["get", "both"], ["*", 0.55, RANK]], 17, ["*", ["get", "both"], ["+", 0.4, ["*", 3, RANK]]],
 ];
 
+const foggy = (/** @type {number} */ share) => ["interpolate", ["linear"], ["zoom"], 10, 3 * share, 13, 11 * share, 15, 28 * share, 18, 90 * share];
+
 export function hasWebGL() {
   try {
     return Boolean(document.createElement("canvas").getContext("webgl2"));
@@ -60,9 +62,11 @@ export class RoadMap {
   /**
    * @param {string} container
    * @param {Network} network
+   * @param {{ tiles: string | null, attribution: string }} background
    * @param {{ click: (point: Point) => void, moved: (which: string, point: Point) => void, hover: (road: number | null, point?: Point) => void, view: () => void }} events
    */
-  constructor(container, network, events) {
+  constructor(container, network, background, events) {
+    this.background = background;
     this.network = network;
     this.events = events;
     /** @type {Record<string, any>} */
@@ -78,7 +82,7 @@ export class RoadMap {
       style: { version: 8, sources: {}, layers: [{ id: "back", type: "background", paint: {} }] },
       bounds: boundsOf(network.features),
       fitBoundsOptions: { padding: 30 },
-      attributionControl: false,
+      attributionControl: background.attribution ? { customAttribution: background.attribution } : false,
       dragRotate: false,
       pitchWithRotate: false,
     });
@@ -95,6 +99,10 @@ export class RoadMap {
 
   #addLayers() {
     const map = this.map;
+    if (this.background.tiles) {
+      map.addSource("tiles", { type: "raster", tiles: [this.background.tiles], tileSize: 256 });
+      map.addLayer({ id: "tiles", type: "raster", source: "tiles", paint: { "raster-saturation": -0.6, "raster-opacity": 0.6 } });
+    }
     map.addSource("roads", { type: "geojson", data: this.network, tolerance: 0.2 });
     for (const name of ["reach", "others", "route", "stations", "cars"]) map.addSource(name, { type: "geojson", data: none });
     const round = { "line-cap": "round", "line-join": "round", "line-sort-key": ["get", "rank"] };
@@ -103,7 +111,7 @@ export class RoadMap {
     map.addLayer({ id: "reach-line", type: "line", source: "reach", paint: { "line-width": 1.5, "line-opacity": 0.8 } });
     map.addLayer({ id: "casing", type: "line", source: "roads", layout: round, paint: { "line-width": wide(0.9, 5.4, 1.6), "line-offset": beside } });
     map.addLayer({ id: "roads", type: "line", source: "roads", layout: round, paint: { "line-width": wide(0.9, 5.4), "line-offset": beside } });
-    map.addLayer({ id: "fog", type: "line", source: "roads", layout: plain, paint: { "line-width": plainWide(16, 70), "line-blur": plainWide(9, 40) } });
+    map.addLayer({ id: "fog", type: "line", source: "roads", layout: plain, paint: { "line-width": foggy(1), "line-blur": foggy(0.55) } });
     map.addLayer({ id: "others", type: "line", source: "others", layout: plain, paint: { "line-width": plainWide(2.6, 7), "line-dasharray": [1, 1.7] } });
     map.addLayer({ id: "route-casing", type: "line", source: "route", layout: plain, paint: { "line-width": plainWide(6.5, 14) } });
     map.addLayer({ id: "route", type: "line", source: "route", layout: plain, paint: { "line-width": plainWide(4, 9) } });

@@ -43,6 +43,7 @@ export function noteStats(stats) {
   const first = seen[0], hours = (Date.now() - first.at) / 3600e3;
   at("per-hour").textContent = hours > 0.002 ? Math.round((stats.trips - first.trips) / hours).toLocaleString("en") : "–";
   at("waiting").textContent = Math.max(stats.trips - stats.trips_learned, 0).toLocaleString("en");
+  at("lag").textContent = `${stats.lag_s.toFixed(1)} s`;
   at("aside").textContent = stats.quarantined.toLocaleString("en");
   at("alarms").replaceChildren(...stats.alarms.map((/** @type {any} */ alarm) => cell("li", `${alarm.kind}: ${alarm.reason}`)));
   at("no-alarm").hidden = stats.alarms.length > 0;
