@@ -26,6 +26,7 @@ NAMES = (
     "simulation",
     "matching",
     "exploring",
+    "planning",
 )
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"

@@ -78,6 +78,40 @@ class Permit:
         others = self._in_zones[~np.isin(self.zones[self._in_zones], ends[ends >= 0])]
         return np.concatenate([self._closed, others])
 
+    def paths_of(self, root: int, *, begins: bool) -> Paths:
+        """Return paths that begin at an edge, or end there, wherever their other ends are.
+
+        Areas of those who begin or end there are no way through: who has driven into one stays in
+        it, and who comes out of one does not go into another, but for the area of the edge itself.
+
+        Args:
+            root: the edge that is known.
+            begins: whether paths begin there.
+        """
+        if not self._in_zones.size:
+            return self.paths
+        key = int(self.zones[root]), begins
+        if key not in self._known:
+            tails, heads = (self.zones[ends] for ends in self.network.turns.T)
+            inside, outside = (tails, heads) if begins else (heads, tails)
+            may = (inside < 0) | (inside == outside) | (inside == key[0])
+            may &= self.network.access.turns_for(self.vehicle)
+            turns = self.network.turns[may]
+            ends = (int(turns[0, 0]), int(turns[0, 1])) if turns.size else (root, root)
+            while len(self._known) >= _MOST_KEPT:
+                del self._known[next(iter(self._known))]
+            self._known[key] = Paths.on_turns(self.network.n_edges, turns, *ends)
+        return self._known[key]
+
+    @cached_property
+    def _known(self) -> dict[tuple[int, bool], Paths]:
+        return {}
+
+    @property
+    def closed(self) -> Rows:
+        """The edges that are closed to the vehicle."""
+        return self._closed
+
     def cheapest(self, costs: Vector, start: int, goal: int, closed: Sequence[int] = ()) -> Rows:
         """Return the cheapest path that the vehicle may drive.
 

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,10 @@ def test_what_is_no_curve_is_refused() -> None:
         ("Fr-Mo 10:00-12:00", 24 * 6 + 11.0, 0.0),
         ("Mo-Su 08:00-12:00,14:00-18:00", 13.0, 1.0),
         ("08:00-18:00; Su off", 24 * 6 + 9.0, 23.0),
+        ("08:00-18:00;", 7.0, 1.0),
+        ("24/7; Su off", 24 * 6 + 9.0, 15.0),
+        ("off", 9.0, np.inf),
+        ("Mo-Su closed", 9.0, np.inf),
     ],
 )
 def test_opening_hours(text: str, hour: float, waits: float) -> None:
@@ -78,7 +83,16 @@ def test_opening_hours(text: str, hour: float, waits: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["sunrise-sunset", "PH off", "Mo-Fr", "25 hours", "Mo-Xy 08:00-09:00"]
+    "text",
+    [
+        "sunrise-sunset",
+        "PH off",
+        "Mo-Fr",
+        "25 hours",
+        "Mo-Xy 08:00-09:00",
+        "99:99-99:98",
+        "10:00-09:60",
+    ],
 )
 def test_other_opening_hours_are_said(text: str) -> None:
     with pytest.raises(ValueError, match="are not understood"):
@@ -102,18 +116,22 @@ def test_stations_of_geojson(tmp_path: Path) -> None:
         point(6.2, 49.7),
         point("here", 49.7, name="nowhere"),
         point(6.2, 49.7, power_kw=-3, name="broken"),
+        point(6.2, 49.7, power_kw=0, name="off the grid"),
+        point(6.2, 49.7, power_kw=10**400, name="a star"),
+        point(10**400, 49.7, power_kw=10, name="far away"),
+        point(6.3, 49.7, power_kw=10, name="\x1b[31m red \ud800"),
         point(6.2, 49.7, name="odd", opening_hours="when I am there", maxpower="22 kW"),
         {"type": "Feature", "geometry": None, "properties": None},
         "no feature",
     )
     stations, notes = read_stations(path)
-    assert [one.name for one in stations] == ["Town hall", "station 2", "odd"]
+    assert [one.name for one in stations] == ["Town hall", "station 2", "[31m red", "odd"]
     assert stations[0] == Station(
         "Town hall", 6.1, 49.6, 50_000.0, 4, OpeningHours.of("06:00-22:00")
     )
-    assert stations[2].power_w == 22_000.0
+    assert stations[3].power_w == 22_000.0
     assert any("assumed" in note for note in notes)
-    assert sum("left out" in note for note in notes) == 2
+    assert sum("left out" in note for note in notes) == 5
     assert any("always open" in note for note in notes)
 
 
@@ -231,6 +249,27 @@ def test_stops_are_the_best_of_all_sequences(
     again = best_stops(stops, legs.__getitem__, (seconds, energy), margin)
     assert again is not None
     assert_allclose(again.price, found.price, rtol=1e-9)
+
+
+@settings(max_examples=40)
+@given(seeds, st.integers(2, 4))
+def test_a_curve_that_speeds_up_hides_no_stops(seed: int, size: int) -> None:
+    usual, legs = problem_of(np.random.default_rng(seed), size, "time")
+    points = ((0.0, 20.0), (0.2, 20.0), (0.21, 2000.0), (1.0, 2000.0))
+    stops = replace(usual, curve=ChargingCurve(1000.0, points))
+    seconds = np.array([legs[place].seconds[:, -1].min() for place in range(size)])
+    energy = np.array([legs[place].energy_wh[:, -1].min() for place in range(size)])
+    plain = best_stops(stops, legs.__getitem__, (np.zeros(size), np.zeros(size)))
+    led = best_stops(stops, legs.__getitem__, (seconds, energy))
+    assert (plain is None) == (led is None)
+    if plain is not None and led is not None:
+        assert_allclose(led.price, plain.price, rtol=1e-9)
+
+
+def test_a_battery_that_holds_next_to_nothing_is_refused() -> None:
+    usual, _ = problem_of(np.random.default_rng(0), 2, "time")
+    with pytest.raises(ValueError, match="Wh above the reserve"):
+        replace(usual, reserve_wh=usual.curve.capacity_wh - 1e-4)
 
 
 @settings(max_examples=40)

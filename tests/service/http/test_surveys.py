@@ -113,6 +113,8 @@ def test_a_plan_stops_where_it_must(client: Client) -> None:
     assert len(plan["charge_wh"]) == len(plan["edges"])
     driving = plan["minutes"] + plan["charging_minutes"] + 3.0 * len(plan["stops"])
     assert plan["total_minutes"] == pytest.approx(driving, abs=0.1)
+    assert plan["arrival_probability"] == plan["probability"]
+    assert plan["arrives_at"] > plan["stops"][-1]["arrives_at"]
     full = client.plan(start, goal, {"charge_wh": 90_000, "capacity_wh": 90_000})
     assert full["stops"] == []
 
@@ -126,6 +128,11 @@ def test_no_plan_is_said_so(client: Client) -> None:
         client.plan(start, goal, BATTERY, curve=curve)
     with pytest.raises(ServiceError, match="0.5"):
         client.plan(start, goal, BATTERY, probability=0.2)
+    with pytest.raises(ServiceError, match="at least 1 Wh above reserve_wh"):
+        client.plan(start, goal, dict.fromkeys(("charge_wh", "capacity_wh", "reserve_wh"), 100.0))
+    slow = [{"charge_percent": 0, "power_kw": 1e-9}, {"charge_percent": 100, "power_kw": 1}]
+    with pytest.raises(ServiceError, match="0.1"):
+        client.plan(start, goal, BATTERY, curve=slow)
 
 
 def test_the_parts_of_a_route_add_up_and_rivals_are_told(client: Client) -> None:

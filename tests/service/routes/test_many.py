@@ -11,7 +11,9 @@ from parts import require_module
 from services import small_city
 from strategies import finite, seeds
 from superarm import InfeasibleError
+from superarm.navigation.access import CLOSED, ENDS_ONLY, Access
 from superarm.oracles.reach import Tree
+from superarm.values import changed
 
 require_module("fastapi", "service")
 
@@ -148,6 +150,58 @@ def test_coming_back_takes_the_charge_of_both_ways(seed: int) -> None:
             continue
         lasts = 600.0 - used.max() >= 50.0
         assert (int(goal) in home) == lasts or abs(550.0 - used.max()) < 1e-6
+
+
+@settings(max_examples=10)
+@given(seeds)
+def test_a_full_battery_takes_nothing_back_on_the_way_home(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    start, full = int(rng.integers(N)), float(rng.uniform(60, 300))
+    search = searching(seed, start)
+    query = RouteQuery(start, start, "best", (), Battery(full, full, 0.0))
+    home = set(ROUTER.reached(query, search.posterior, CAR, (0.5,), back=True)[0].edges.tolist())
+    energy = search.posterior.energy_wh(CAR)
+    for goal in rng.choice(N, 60):
+        out, back = way(search, start, int(goal)), way(search, int(goal), start)
+        charge = least = full
+        for edge in np.concatenate([out, back[1:]]):
+            charge = min(charge - energy[edge], full)
+            least = min(least, charge)
+        assert (int(goal) in home) == (least >= 0) or abs(least) < 1e-6
+
+
+def with_access(**codes: list[int]) -> Router:
+    """The city with some edges closed, or open to those who begin or end there alone."""
+    access = Access.everywhere(N, CITY.turns.shape[0])
+    edges = access.cars.copy()
+    for name, some in codes.items():
+        edges[some] = {"closed": CLOSED, "ends": ENDS_ONLY}[name]
+    return Router(changed(CITY, access=changed(access, cars=edges)))
+
+
+def test_one_closed_destination_says_nothing_about_others() -> None:
+    router = with_access(closed=[10])
+    posterior = posterior_after(0)
+    search = router.search(RouteQuery(0, 5, "best"), posterior, CAR)
+    for goals in ([10, 400, 300], [400, 300, 10]):
+        row = row_of(search, goals, "energy")
+        assert np.isnan(row.energy_wh).tolist() == [goal == 10 for goal in goals]
+
+
+def test_areas_of_their_own_are_reached_and_not_driven_through() -> None:
+    posterior = posterior_after(0)
+    inner = 40
+    router = with_access(ends=[inner])
+    search = router.search(RouteQuery(0, 5, "best"), posterior, CAR)
+    row = row_of(search, list(range(N)), "energy")
+    costs = np.maximum(posterior.cost_wh(CAR), 0.0)
+    for goal in (*range(0, N, 37), inner):
+        edges = search.permit.cheapest(costs, 0, goal)
+        assert_allclose(row.energy_wh[goal], search.predicted(edges).mean_wh, rtol=1e-9)
+    query = RouteQuery(0, 0, "best", (), Battery(1e5, 1e5))
+    for back in (False, True):
+        found = router.reached(query, posterior, CAR, (0.5,), back=back)[0]
+        assert inner in found.edges
 
 
 def test_closed_roads_are_not_reached() -> None:

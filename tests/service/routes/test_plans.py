@@ -1,10 +1,12 @@
 """Plans with charging stops, against enumeration and against drives drawn independently."""
 
+import contextlib
 import itertools
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from numpy.testing import assert_allclose
 
 from parts import require_module
 from services import small_city
@@ -257,6 +259,61 @@ def test_no_plan_says_what_would_be_needed() -> None:
     plan = Planner(search, plain, none).plan()  # it needs none
     assert plan.stops == ()
     assert plan.probability >= 0.9
+
+
+def test_what_is_told_of_the_charge_is_what_drives_show() -> None:
+    search, wish, _, plan = a_plan_with_stops()
+    mean, covariance = search.posterior.along(plan.route.edges, CAR)
+    energies = np.random.default_rng(3).multivariate_normal(mean, covariance, 40_000)
+    starts = [0, *plan.ends[:-1].tolist()]
+    for begin, end in itertools.pairwise([*starts, mean.size]):
+        used = np.cumsum(energies[:, begin:end], axis=1).std(axis=0)
+        assert_allclose(plan.spread_wh[begin:end], used, rtol=0.03)
+    assert wish.battery.capacity_wh > 0
+
+
+def test_roads_that_seem_to_give_energy_away_lead_to_no_endless_search() -> None:
+    rng = np.random.default_rng(0)
+    places = stations(rng, 6)
+    near = np.unique(
+        np.concatenate(
+            [places.edges, *(CITY.turns[CITY.turns[:, 0] == e, 1] for e in places.edges)]
+        )
+    )
+    belief = PRIOR.condition(FLEET.arms.take(np.repeat(near, 3)), np.full(3 * near.size, 4.0))
+    odd = RoadPosterior.of(FLEET, belief, np.zeros(N), trips=3)
+    assert (odd.cost_wh(CAR) < 0).any()
+    for least in ("energy", "time"):
+        search = ROUTER.search(RouteQuery(0, N // 2, "best"), odd, CAR)
+        wish = Wish(Battery(300, 300, 0), ChargingCurve.usual(300.0), 0.9, least=least)
+        with contextlib.suppress(InfeasibleError):
+            Planner(search, wish, places).plan()
+
+
+def test_a_huge_battery_needs_no_stop() -> None:
+    search = far_trip(1)
+    for capacity in (5e4, 1e6, 1e7):
+        wish = Wish(Battery(3000.0, capacity, 0.0), ChargingCurve.usual(capacity), 0.95)
+        plan = Planner(search, wish, stations(np.random.default_rng(1), 5)).plan()
+        assert plan.stops == ()
+        assert plan.probability >= 0.95
+
+
+def test_a_station_that_never_opens_is_no_station() -> None:
+    search, wish, places, _ = a_plan_with_stops()
+    never = tuple(
+        Station(one.name, one.longitude, one.latitude, one.power_w, 1, OpeningHours.of("off"))
+        for one in places.stations
+    )
+    with pytest.raises(InfeasibleError, match="no plan"):
+        Planner(search, wish, StationPlaces(never, places.edges, places.station)).plan()
+
+
+def test_what_was_left_out_is_looked_at_before_saying_no() -> None:
+    search, wish, places, plan = a_plan_with_stops()
+    few = Planner(search, wish, places, most_places=1).plan()
+    assert few.probability >= wish.probability
+    assert plan.seconds <= few.seconds * 1.02 + 60
 
 
 def test_a_station_that_is_closed_is_waited_for() -> None:

@@ -9,20 +9,26 @@ from superarm.arrays import Vector
 
 _DAYS = ("Mo", "Tu", "We", "Th", "Fr", "Sa", "Su")
 _DAY_S, _WEEK_S = 86_400, 7 * 86_400
+_LATEST_H, _LAST_MIN = 24, 59
 _RULE = re.compile(r"(?:([A-Z][a-z](?:\s*[-,]\s*[A-Z][a-z])*)\s+)?(.+)")
 _SPAN = re.compile(r"(\d{1,2}):(\d{2})\s*-\s*(\d{1,2}):(\d{2})")
 
 
 @dataclass(frozen=True)
 class OpeningHours:
-    """Spans of a week, in seconds from Monday at midnight, none overlapping; empty for always.
+    """Spans of a week, in seconds from Monday at midnight, none overlapping; nothing for always.
 
     >>> shop = OpeningHours.of("Mo-Fr 08:00-18:00; Sa 09:00-12:00")
     >>> (shop.wait_s(3600 * np.array([0.0, 10.0, 24 * 6.0])) / 3600).tolist()
     [8.0, 0.0, 32.0]
     """
 
-    spans: tuple[tuple[int, int], ...] = ()
+    spans: tuple[tuple[int, int], ...] | None = None
+
+    @property
+    def always(self) -> bool:
+        """Whether it never closes."""
+        return self.spans is None
 
     @classmethod
     def of(cls, text: str) -> "OpeningHours":
@@ -31,11 +37,10 @@ class OpeningHours:
         Raises:
             ValueError: for anything else: holidays, months, conditions in words.
         """
-        if text.strip() in {"", "24/7", "Mo-Su 00:00-24:00", "00:00-24:00"}:
-            return cls()
         open_: dict[int, list[tuple[int, int]]] = {}
-        for rule in text.split(";"):
-            days, spans = _rule(rule.strip(), text)
+        rules = [rule.strip() for rule in text.split(";") if rule.strip()]
+        for rule in rules or ["24/7"]:
+            days, spans = _rule("00:00-24:00" if rule == "24/7" else rule, text)
             for day in days:  # a later rule for the same day replaces what was said before
                 open_[day] = spans
         found = sorted(
@@ -43,13 +48,14 @@ class OpeningHours:
             for day, spans in open_.items()
             for begin, end in spans
         )
-        return cls(_merged(found))
+        merged = _merged(found)
+        return cls() if merged == ((0, _WEEK_S),) else cls(merged)
 
     def wait_s(self, week_s: Vector) -> Vector:
-        """Return how long one waits at the gate who comes at times of the week."""
+        """Return how long one waits at the gate who comes at times of the week; for ever, if so."""
         now = np.asarray(week_s, dtype=np.float64) % _WEEK_S
         if not self.spans:
-            return np.zeros_like(now)
+            return np.full_like(now, 0.0 if self.always else np.inf)
         begin, end = np.array(self.spans, dtype=np.float64).T
         ahead = (begin - now[..., None]) % _WEEK_S  # a span over Sunday's midnight ends next week
         open_ = (now[..., None] - begin) % _WEEK_S < end - begin
@@ -67,6 +73,11 @@ def _rule(rule: str, text: str) -> tuple[list[int], list[tuple[int, int]]]:
     for part in found[2].split(","):
         span = _SPAN.fullmatch(part.strip())
         if span is None:
+            raise _unknown(text)
+        if (
+            max(int(span[1]), int(span[3])) > _LATEST_H
+            or max(int(span[2]), int(span[4])) > _LAST_MIN
+        ):
             raise _unknown(text)
         begin, end = (3600 * int(span[i]) + 60 * int(span[i + 1]) for i in (1, 3))
         if end <= begin:  # over midnight

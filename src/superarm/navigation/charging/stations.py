@@ -18,6 +18,10 @@ from superarm.navigation.formats.osm import ENDINGS
 USUAL_W = 11_000.0
 """The power of a station that does not say."""
 
+LEAST_W = 100.0
+"""Less is no charging station."""
+
+_LONGEST = 200
 _POWER = re.compile(r"(\d+(?:[.,]\d+)?)\s*(kw|kva|w)?", re.IGNORECASE)
 _KILO_IF_BELOW = 1000.0
 _MOST_W = 5e6
@@ -45,8 +49,11 @@ class Station:
 
     def __post_init__(self) -> None:
         """Refuse what no station has."""
-        if not 0 < self.power_w <= _MOST_W:
-            msg = f"station {self.name!r} has a power of {self.power_w} W; give it in W or kW"
+        if not LEAST_W <= self.power_w <= _MOST_W:
+            msg = (
+                f"station {self.name!r} has a power of {self.power_w:g} W; stations have "
+                f"{LEAST_W:g} W to {_MOST_W:g} W"
+            )
             raise ValueError(msg)
         if not (abs(self.longitude) <= 180 and abs(self.latitude) <= 90):  # noqa: PLR2004 - degrees
             msg = f"station {self.name!r} lies at {self.longitude}, {self.latitude}: no such place"
@@ -73,7 +80,7 @@ def read_stations(path: str | os.PathLike[str]) -> tuple[list[Station], list[str
     for number, (where, tags) in enumerate(_from_osm(source) if osm else _from_json(source)):
         try:
             station, assumed = _station(f"station {number + 1}", where, tags)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError) as error:
             notes.append(f"left out: {error}")
             continue
         found.append(station)
@@ -88,7 +95,7 @@ def read_stations(path: str | os.PathLike[str]) -> tuple[list[Station], list[str
 def _station(
     usual: str, where: tuple[float, float], tags: Mapping[str, Any]
 ) -> tuple[Station, list[str]]:
-    name = str(tags.get("name") or tags.get("operator") or tags.get("brand") or usual)[:200]
+    name = _seen(str(tags.get("name") or tags.get("operator") or tags.get("brand") or "")) or usual
     notes = []
     power = _power(tags)
     if power is None:
@@ -104,7 +111,14 @@ def _station(
     if not np.isfinite([longitude, latitude]).all():
         msg = f"{name} lies nowhere"
         raise ValueError(msg)
-    return Station(name, longitude, latitude, power or USUAL_W, plugs, hours), notes
+    watts = USUAL_W if power is None else power
+    return Station(name, longitude, latitude, watts, plugs, hours), notes
+
+
+def _seen(text: str) -> str:
+    """Return a name without anything that cannot be seen, and not too long."""
+    shown = "".join(letter if letter.isprintable() else " " for letter in text[:_LONGEST])
+    return " ".join(shown.split())
 
 
 def _power(tags: Mapping[str, Any]) -> float | None:

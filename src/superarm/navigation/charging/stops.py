@@ -16,17 +16,23 @@ import numpy as np
 
 from superarm.arrays import Matrix, Rows, Vector
 from superarm.compiling import compiled
+from superarm.errors import CapacityError
 from superarm.navigation.charging.curves import ChargingCurve
 from superarm.navigation.charging.hours import OpeningHours
 
 Least = Literal["time", "energy"]
 """What a plan has least of."""
 
+LEAST_ROOM_WH = 1.0
+"""A battery holds at least this much above the reserve."""
+
 START = -1
 """The place where a trip begins, beside the numbers of stops."""
 
 _LEVELS = 400
 _SAME = 1e-9
+_MOST_STOPS = 64
+_MOST_LOOKS = 20_000  # far beyond what any trip takes
 _STOP_WH = 1.0  # of two plans of the same energy, that of fewer stops
 
 
@@ -65,6 +71,7 @@ class Stops:
         departs_s: seconds since Monday, midnight.
         stop_s: what every stop takes besides charging.
         least: what the plan has least of.
+        most_wh: more charge than this is of no use, whatever the capacity.
     """
 
     curve: ChargingCurve
@@ -75,6 +82,20 @@ class Stops:
     departs_s: float = 0.0
     stop_s: float = 120.0
     least: Least = "time"
+    most_wh: float = np.inf
+
+    def __post_init__(self) -> None:
+        """Refuse a battery that holds next to nothing above the reserve."""
+        room = self.curve.capacity_wh - self.reserve_wh
+        if not room >= LEAST_ROOM_WH:
+            msg = f"the battery holds {room:g} Wh above the reserve; {LEAST_ROOM_WH:g} are needed"
+            raise ValueError(msg)
+
+    @property
+    def top_wh(self) -> float:
+        """The highest charge that is looked at."""
+        most = max(self.most_wh, self.reserve_wh + LEAST_ROOM_WH)
+        return min(self.curve.capacity_wh, most)
 
     @property
     def size(self) -> int:
@@ -84,7 +105,7 @@ class Stops:
     @cached_property
     def levels_wh(self) -> Vector:
         """The charges of the grid, from the reserve to the capacity."""
-        return np.linspace(self.reserve_wh, self.curve.capacity_wh, _LEVELS + 1)
+        return np.linspace(self.reserve_wh, self.top_wh, _LEVELS + 1)
 
     @cached_property
     def _times(self) -> dict[float, Vector]:
@@ -99,7 +120,7 @@ class Stops:
 
     def waiting_s(self, stop: int, after_s: Vector) -> Vector:
         """Return how long the gate is closed for who comes so long after the departure."""
-        if not self.hours[stop].spans:
+        if self.hours[stop].always:
             return np.zeros_like(after_s)
         known = np.where(np.isfinite(after_s), after_s, 0.0)
         return self.hours[stop].wait_s(self.departs_s + known)
@@ -162,10 +183,13 @@ class _Search:
         # who led there: the place before, by which way, and the level it was left with
         self._before = np.full((3, size + 1, _LEVELS + 1), START, dtype=np.intp)
         self._step = float(problem.levels_wh[1] - problem.levels_wh[0])
-        room = problem.curve.capacity_wh - problem.reserve_wh
+        self._room_wh = problem.top_wh - problem.reserve_wh
         fastest = max((float(power) for power in problem.power_w), default=1.0)
+        power = problem.curve.power_w(problem.levels_wh, fastest)
         each = problem.curve.seconds_to(problem.levels_wh, fastest)
-        self._room_wh, self._fastest_s = room, each - each[0]
+        if (np.diff(power) > 0).any():  # a curve that speeds up: as if it were fastest everywhere
+            each = 3600 * problem.levels_wh / float(power.max())
+        self._fastest_s = each - each[0]
 
     def _least_s(self, missing_wh: Vector) -> Vector:
         """Return the time that charging so much takes at least, stops included.
@@ -174,7 +198,7 @@ class _Search:
         station, and since charging slows down, equal parts are best.
         """
         problem, least = self._problem, np.full(missing_wh.size, np.inf)
-        most = max(int(np.ceil(float(missing_wh.max()) / self._room_wh)), 1)
+        most = min(max(int(np.ceil(float(missing_wh.max()) / self._room_wh)), 1), _MOST_STOPS)
         for count in range(1, most + 6):
             part = missing_wh / count
             took = np.interp(part, problem.levels_wh - problem.reserve_wh, self._fastest_s)
@@ -191,10 +215,10 @@ class _Search:
             return None
         begin = np.full(_LEVELS + 1, np.inf)
         whole = (problem.charge_wh - problem.reserve_wh) / self._step
-        begin[min(int(whole * (1 + 1e-12)), _LEVELS)] = 0.0
+        begin[min(int(whole * (1 + 1e-12)), _LEVELS)] = 0.0  # at most what is of use
         keys = np.full(goal, np.inf)
         self._go_on(START, begin, keys)
-        while True:
+        for _ in range(_MOST_LOOKS):
             best = float(self._arrive[goal].min())
             stop = int(np.argmin(keys)) if goal else 0
             if not goal or not keys[stop] < best:
@@ -203,6 +227,8 @@ class _Search:
             fresh = self._fresh[stop].copy()
             self._fresh[stop] = np.inf
             self._go_on(stop, fresh, keys)
+        msg = f"no plan was found after looking at stops {_MOST_LOOKS:,} times"
+        raise CapacityError(msg)
 
     def _go_on(self, place: int, leave: Vector, keys: Vector) -> None:
         """Take the legs from a place, and charge where they lead."""

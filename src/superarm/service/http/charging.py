@@ -10,6 +10,7 @@ from superarm.service.http.problems import ANY_BODY, ANY_KEY, problems
 from superarm.service.http.state import ServiceState
 from superarm.service.routes.charging import ChargingDesk
 from superarm.service.routes.names import PlaceNames
+from superarm.service.routes.plans import MOST_PLACES
 from superarm.service.routes.schemas import (
     PlacesAnswer,
     PlanAnswer,
@@ -18,12 +19,16 @@ from superarm.service.routes.schemas import (
 )
 
 _COST_OF_STATIONS, _COST_OF_PLAN, _COST_OF_PLACES = 5.0, 40.0, 5.0
+_EDGES_AND_PLACES = 3_000  # so many edges times places take as long as a plain request
 
 
 def add_charging(app: FastAPI, state: ServiceState) -> None:
     """Add the endpoints."""
     desk = ChargingDesk(state.navigator, state.stations)
+    known = desk.stations()
 
+    places_looked_at = min(state.stations.edges.size, MOST_PLACES)
+    of_size = places_looked_at * state.network.n_edges / _EDGES_AND_PLACES
     names = PlaceNames(state.navigator.geography, state.stations)
 
     @app.get(
@@ -51,7 +56,7 @@ def add_charging(app: FastAPI, state: ServiceState) -> None:
     async def stations(key: Reading) -> Response:
         """Return the charging stations as GeoJSON."""
         state.charge(key, _COST_OF_STATIONS)
-        return Response(desk.stations(), media_type="application/json")
+        return Response(known, media_type="application/json")
 
     @app.post(
         "/v1/plans",
@@ -62,7 +67,7 @@ def add_charging(app: FastAPI, state: ServiceState) -> None:
     )
     async def plan(request: PlanRequest, key: Reading) -> Response:
         """Return a trip with stops to charge such that the charge lasts as surely as asked."""
-        state.charge(key, _COST_OF_PLAN)
+        state.charge(key, _COST_OF_PLAN + of_size)
         question = await asyncio.to_thread(desk.query, request)
         body = await state.on_router(
             lambda current: desk.plan(question, current.posterior, request), key

@@ -36,7 +36,7 @@ from superarm.service.trips.standings import Standing
 from superarm.service.trips.store import EPOCH, Sums
 
 _COST_OF_ALTERNATIVE, _COST_OF_PARAMETERS, _COST_OF_BATTERY = 1.0, 4.0, 1.0
-_COST_OF_FRONT = 10.0
+_COST_OF_FRONT, _COST_OF_HURRY = 10.0, 4.0
 _COST_OF_MAP, _DRAWN_EDGES, _SHOWN_EDGES, _COST_OF_NUMBERS = 20.0, 10.0, 50.0, 10.0
 _TELLING = 2.0
 _FEW = 10
@@ -187,7 +187,11 @@ def cost_of(request: RouteRequest) -> float:
     changed = request.temperature_c is not None or bool(request.payload_kg)
     if isinstance(request.vehicle, Parameters) or changed:
         cost += _COST_OF_PARAMETERS
-    return cost + _COST_OF_BATTERY if request.battery is not None else cost
+    if request.battery is not None:
+        cost += _COST_OF_BATTERY
+    # every part of the way is searched for, and again and again where time is limited
+    legs, times = len(request.via), 1.0 if request.max_extra_time is None else _COST_OF_HURRY
+    return cost + legs * times * (1 + request.alternatives)
 
 
 def stats_for(state: ServiceState, key: Key) -> StatsAnswer:

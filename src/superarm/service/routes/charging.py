@@ -41,7 +41,7 @@ class ChargingDesk:
                     "name": one.name,
                     "power_kw": one.power_w / 1000,
                     "plugs": one.plugs,
-                    "always_open": not one.hours.spans,
+                    "always_open": one.hours.always,
                 },
             )
             for number, one in enumerate(self._places.stations)
@@ -82,7 +82,7 @@ class ChargingDesk:
         planner = Planner(search, wish, self._places)
         plan = planner.plan()
         route = plan.route
-        charge, spread = _charges(plan, query.battery)
+        charge = _charges(plan, query.battery)
         driving = np.concatenate([[0.0], route.profile_s])
         stops, late = [], 0.0
         lengths = np.cumsum(navigator.network.length_m[route.edges])
@@ -106,8 +106,16 @@ class ChargingDesk:
             )
             late += stop.waiting_s + stop.charging_s + wish.stop_s
         issued = navigator.issued(route, route.mean_wh, question)
+        told = navigator.described(route, question.departs_at, question.vehicle).__dict__
+        early, after = route.interval_s
+        told |= {
+            "arrival_probability": round(plan.probability, 4),
+            "arrives_at": later(question.departs_at, plan.seconds),
+            "arrives_early": later(question.departs_at, early + late),
+            "arrives_late": later(question.departs_at, after + late),
+        }
         body = PlanAnswer.model_construct(
-            **navigator.described(route, question.departs_at, question.vehicle).__dict__,
+            **told,
             route_id=navigator.tokens.written(issued),
             departs_at=question.departs_at,
             stops=stops,
@@ -116,7 +124,7 @@ class ChargingDesk:
             charging_minutes=round(sum(stop.charging_s for stop in plan.stops) / 60, 2),
             arrives_with_wh=round(float(charge[-1]), 1),
             charge_wh=np.round(charge, 1).tolist(),
-            charge_low_wh=np.round(charge - INTERVAL * spread, 1).tolist(),
+            charge_low_wh=np.round(charge - INTERVAL * plan.spread_wh, 1).tolist(),
             start_distance_m=question.start_distance_m,
             goal_distance_m=question.goal_distance_m,
             trips_learned=posterior.trips,
@@ -124,24 +132,18 @@ class ChargingDesk:
         return body.model_dump_json().encode()
 
 
-def _charges(plan: ChargePlan, battery: Battery) -> tuple[Vector, Vector]:
-    """Return the expected charge at the end of every edge, and its deviation since the last stop.
-
-    Who charges to what was planned knows how much there is.
-    """
-    route = plan.route
-    energy = np.diff(np.concatenate([[0.0], route.profile_mean_wh]))
-    variance = np.concatenate([[0.0], route.profile_std_wh**2])
-    charge, spread = np.empty(energy.size), np.empty(energy.size)
-    level, begin = battery.charge_wh, 0
-    stops = dict(zip(plan.ends.tolist(), plan.stops, strict=False))
+def _charges(plan: ChargePlan, battery: Battery) -> Vector:
+    """Return the expected charge at the end of every edge."""
+    energy = np.diff(np.concatenate([[0.0], plan.route.profile_mean_wh]))
+    charge, level = np.empty(energy.size), battery.charge_wh
+    stops: dict[int, float] = {}
+    for end, stop in zip(plan.ends.tolist(), plan.stops, strict=False):
+        stops[end] = max(stop.leaves_wh, stops.get(end, 0.0))
     for place in range(energy.size):
-        if place in stops:
-            level, begin = max(level, stops[place].leaves_wh), place
+        level = max(level, stops.get(place, level))
         level = min(level - energy[place], battery.capacity_wh)
         charge[place] = level
-        spread[place] = np.sqrt(max(variance[place + 1] - variance[begin], 0.0))
-    return charge, spread
+    return charge
 
 
 def _of_week(moment: datetime) -> float:

@@ -8,7 +8,7 @@ margins; a plan as cheap as the one without any needs no comparison.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -16,7 +16,7 @@ from scipy.special import ndtri
 
 from superarm.arrays import Matrix, Rows, Vector
 from superarm.compiling import compiled
-from superarm.errors import InfeasibleError
+from superarm.errors import CapacityError, InfeasibleError
 from superarm.gaussian import cholesky_with_jitter
 from superarm.navigation.access import CLOSED, Marks
 from superarm.navigation.charging import ChargingCurve, Legs, StationPlaces, Stops, best_stops
@@ -34,6 +34,9 @@ CLOSE_ENOUGH = 1.01
 
 _SMALL = 12_000
 _SOME_CHARGE = 0.4
+_PLENTY = 5.0
+_LONGEST_S = 30 * 86_400.0
+_VERY_SURE, _MANY = 0.97, 16_384
 _HALVINGS = 9
 _MOST_CUTS = 12
 _MOST_ASKED = 16
@@ -92,6 +95,7 @@ class ChargePlan:
         probability: that the charge stays above the reserve.
         seconds: in all.
         price: what was minimised: seconds, or Wh.
+        spread_wh: deviation of what was used since the last stop, at the end of every edge.
     """
 
     route: Prediction
@@ -100,14 +104,19 @@ class ChargePlan:
     probability: float
     seconds: float
     price: float
+    spread_wh: Vector
 
 
 class Planner:
     """Plans of one search: its trees are grown once, whatever is asked of them."""
 
-    def __init__(self, search: Search, wish: Wish, places: StationPlaces) -> None:
+    def __init__(
+        self, search: Search, wish: Wish, places: StationPlaces, most_places: int | None = None
+    ) -> None:
         """Look at the stations that may help."""
-        self._search, self._wish = search, wish
+        self._search, self._wish, self._all = search, wish, places
+        usual = MOST_PLACES_OF_LARGE if self._is_large else MOST_PLACES
+        self._most_places = usual if most_places is None else most_places
         self._legs: dict[int, Legs] = {}
         self._trees: dict[tuple[int, int], Tree] = {}
         self._places = self._useful(places)
@@ -122,6 +131,7 @@ class Planner:
             wish.departs_s,
             wish.stop_s,
             "energy" if wish.least == "energy" else "time",
+            self._most_wh,
         )
 
     @property
@@ -132,8 +142,8 @@ class Planner:
     @cached_property
     def _closed(self) -> Rows:
         ends, permit = self._search.ends, self._search.permit
-        shut = permit.closed_between(ends.start, ends.goal)
-        return np.concatenate([shut, np.array(ends.closed, dtype=np.intp)])
+        permit.closed_between(ends.start, ends.goal)  # says so if an end is closed
+        return np.concatenate([permit.closed, np.array(ends.closed, dtype=np.intp)])
 
     @cached_property
     def _costs_wh(self) -> Vector:
@@ -149,7 +159,7 @@ class Planner:
 
     @cached_property
     def _ahead(self) -> tuple[Tree, Tree]:
-        """The fastest and the thriftiest ways to the goal."""
+        """The fastest and the thriftiest ways to the goal; through areas of others, if need be."""
         paths, goal = self._search.permit.paths, self._search.ends.goal
         return Tree.to(paths, self._seconds, goal), Tree.to(paths, self._costs_wh, goal)
 
@@ -168,8 +178,24 @@ class Planner:
         if self._is_large:  # of a station on a two-way road the side that is on the way
             _, first = np.unique(places.station[order], return_index=True)
             order = order[np.sort(first)]
-        most = MOST_PLACES_OF_LARGE if self._is_large else MOST_PLACES
-        return places.only(np.sort(order[:most]))
+        self._left_out = order.size > self._most_places
+        return places.only(np.sort(order[: self._most_places]))
+
+    @cached_property
+    def _most_wh(self) -> float:
+        """A charge beyond which more is of no use: several times what the whole way takes."""
+        least = self._ahead[1].costs[self._search.ends.start]
+        heights = self._search.permit.network.junction_height_m
+        climb = float(np.ptp(heights)) * self._wh_per_metre
+        whole = least + float(self._energy_wh[self._search.ends.start]) + climb
+        battery = self._wish.battery
+        return float(max(battery.charge_wh, battery.reserve_wh + _PLENTY * max(whole, 1.0)))
+
+    @cached_property
+    def _wh_per_metre(self) -> float:
+        """What a metre of height is worth."""
+        vehicle = self._search.drivetrain.vehicle
+        return vehicle.mass_kg * vehicle.gravity / (3600 * vehicle.powertrain_efficiency)
 
     @cached_property
     def _prices(self) -> list[Vector]:
@@ -198,7 +224,8 @@ class Planner:
     def _tree(self, place: int, way: int) -> Tree:
         key = place, way
         if key not in self._trees:
-            paths, root = self._search.permit.paths, self._root(place)
+            root = self._root(place)
+            paths = self._search.permit.paths_of(root, begins=True)
             self._trees[key] = Tree.rationed(
                 paths, self._prices[way], root, self._energy_wh, self._room_wh(place)
             )
@@ -214,8 +241,8 @@ class Planner:
 
     @cached_property
     def _energy_wh(self) -> Vector:
-        """The expected energy of every edge."""
-        return self._search.posterior.energy_wh(self._search.drivetrain)
+        """The expected energy of every edge; no edge gives more back than its height is worth."""
+        return self._values.energy_wh
 
     @cached_property
     def _goals(self) -> Rows:
@@ -238,7 +265,12 @@ class Planner:
 
     @cached_property
     def _values(self) -> Sums:
-        return Branches(self._search, self._ahead[0]).values
+        believed, drivetrain = (
+            Branches(self._search, self._ahead[0]).values,
+            self._search.drivetrain,
+        )
+        cost = np.maximum(believed.cost_wh, 0.0)
+        return replace(believed, cost_wh=cost, energy_wh=cost + drivetrain.potential_wh)
 
     def _along(self, place: int, tree: Tree) -> tuple[Vector, Vector, Vector, Vector]:
         values, spread = self._values, self._search.posterior.spread
@@ -264,16 +296,30 @@ class Planner:
             InfeasibleError: if there is none; it says what would be needed.
         """
         quantile = float(ndtri(self._wish.probability))
-        bound = 0.0
+        try:
+            best = self._best(quantile)
+        except CapacityError as error:
+            msg = "no plan was found in time; give more charge, or a smaller probability"
+            raise InfeasibleError(msg) from error
+        if best is None and self._left_out:  # what was left out may help
+            return Planner(self._search, self._wish, self._all, 4 * self._most_places).plan()
+        if best is None or best.seconds > _LONGEST_S:
+            raise self._none(quantile)
+        return best
+
+    def _best(self, quantile: float) -> ChargePlan | None:
+        """Return the best plan of all margins, if there is one."""
+        best, bound = self._direct(), 0.0
         if not self._is_large:
             cheapest = best_stops(self._problem, self.legs_from, self._least_ahead(0.0))
             if cheapest is None:
-                raise self._none(quantile)
+                return best
             bound = cheapest.price
-        best: ChargePlan | None = None
         hopeless: set[tuple[int, int, int]] = set()  # whatever else is done
         tried: set[StopPlan] = set()
         for share in _MARGINS:
+            if best is not None and (self._is_large or best.price <= CLOSE_ENOUGH * bound):
+                break
             avoided: set[tuple[int, int, int]] = set()  # to see what else there is
             for _ in range(_MOST_CUTS):
                 shut, margin = frozenset(hopeless | avoided), share * quantile
@@ -287,10 +333,18 @@ class Planner:
                     best = plan if best is None or plan.price < best.price else best
                     break
                 (hopeless if never else avoided).add(worst)
-            if best is not None and (self._is_large or best.price <= CLOSE_ENOUGH * bound):
-                break
-        if best is None:
-            raise self._none(quantile)
+        return best
+
+    def _direct(self) -> ChargePlan | None:
+        """Return the best way without a stop, if the charge lasts on one."""
+        legs, best = self.legs_from(START), None
+        have = self._problem.charge_wh - self._problem.reserve_wh
+        for way in range(len(self._prices)):
+            if not legs.seconds[way, -1] < np.inf or legs.needs_wh(0.0)[way, -1] > have:
+                continue
+            plan, _ = self._driven(StopPlan((), (way,), 0.0))
+            if plan is not None and (best is None or plan.price < best.price):
+                best = plan
         return best
 
     @property
@@ -335,7 +389,8 @@ class Planner:
         ]
         sizes = np.array([leg.size for leg in legs])
         edges = np.concatenate(legs)
-        draws = _Draws.of(*self._search.posterior.along(edges, self._search.drivetrain), sizes)
+        mean, covariance = self._search.posterior.along(edges, self._search.drivetrain)
+        draws = _Draws.of(mean, covariance, sizes, self._n_draws)
         leaves, worst = self._leaves(found, draws), self._worst(found, draws)
         if leaves is None:
             return None, worst
@@ -355,14 +410,22 @@ class Planner:
         clock += seconds[-1]
         route = self._search.predicted(edges)
         price = clock if self._wish.least != "energy" else route.mean_wh
-        plan = ChargePlan(route, np.cumsum(sizes), tuple(stops), probability, clock, price)
+        spread = _since_stops(covariance, sizes)
+        ends = np.cumsum(sizes)
+        plan = ChargePlan(route, ends, tuple(stops), probability, clock, price, spread)
         return plan, worst
+
+    @property
+    def _n_draws(self) -> int:
+        """How many drives are driven in thought: more where few of them may fail."""
+        return _MANY if self._wish.probability > _VERY_SURE else DRAWS
 
     def _leaves(self, found: StopPlan, draws: "_Draws") -> tuple[Vector, float] | None:
         """Return with what to leave stops at least, and how likely the charge lasts then."""
         battery, wanted = self._wish.battery, self._wish.probability
-        # chosen and judged by the same draws: half an error more
-        wanted += 0.5 * np.sqrt(wanted * (1 - wanted) / DRAWS)
+        # chosen and judged by the same draws: some of an error more
+        share = 0.5 if self._n_draws == DRAWS else 1.0
+        wanted += share * np.sqrt(wanted * (1 - wanted) / self._n_draws)
         capacity = self._wish.curve.capacity_wh
         needs = draws.needs_wh[1:]
 
@@ -433,7 +496,9 @@ class Planner:
 
     def _needs_wh(self, place: int, quantile: float) -> Vector:
         """Return what the thriftiest legs from a place need, whatever the battery holds."""
-        tree = Tree.away(self._search.permit.paths, self._costs_wh, self._root(place))
+        root = self._root(place)
+        paths = self._search.permit.paths_of(root, begins=True)
+        tree = Tree.away(paths, self._costs_wh, root)
         legs = Legs(*(part[None] for part in self._along(place, tree)))
         needs = np.where(np.isfinite(legs.seconds), legs.needs_wh(quantile), np.inf)
         return np.asarray(needs[0])
@@ -456,12 +521,16 @@ class _Draws:
     needs_wh: Matrix
 
     @classmethod
-    def of(cls, mean: Vector, covariance: Matrix, sizes: Rows) -> "_Draws":
+    def of(cls, mean: Vector, covariance: Matrix, sizes: Rows, count: int = DRAWS) -> "_Draws":
         factor = cholesky_with_jitter(covariance)
-        energies = mean[:, None] + factor @ normals(mean.size)
+        if count == DRAWS:
+            chance = normals(mean.size)
+        else:
+            chance = np.random.default_rng(0).standard_normal((mean.size, count))
+        energies = mean[:, None] + factor @ chance
         starts = np.cumsum(sizes) - sizes
         needs = [
-            np.maximum(np.cumsum(part, axis=0).max(axis=0), 0.0) if part.size else np.zeros(DRAWS)
+            np.maximum(np.cumsum(part, axis=0).max(axis=0), 0.0) if part.size else np.zeros(count)
             for part in np.split(energies, starts[1:])
         ]
         expected = np.array([part.sum() for part in np.split(mean, starts[1:])])
@@ -470,6 +539,17 @@ class _Draws:
     def lasting(self, battery: Battery, leaves_wh: Sequence[float] | Vector) -> float:
         """Return how often the charge lasts if stops are left with so much at least."""
         return share_lasting(self.energies_wh, self.starts, battery, np.asarray(leaves_wh))
+
+
+def _since_stops(covariance: Matrix, sizes: Rows) -> Vector:
+    """Return the deviation of what was used since the last stop, at the end of every edge."""
+    found, begin = np.empty(int(sizes.sum())), 0
+    for size in sizes.tolist():
+        part = covariance[begin : begin + size, begin : begin + size]
+        total = np.cumsum(np.cumsum(part, axis=0), axis=1).diagonal()
+        found[begin : begin + size] = np.sqrt(np.maximum(total, 0.0))
+        begin += size
+    return found
 
 
 def share_lasting(energies: Matrix, starts: Rows, battery: Battery, leaves_wh: Vector) -> float:

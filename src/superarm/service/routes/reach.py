@@ -50,22 +50,24 @@ def reached(
         confidences: between zero and one.
         back: whether the charge must last for the way back, too.
     """
-    start, paths = search.ends.start, search.permit.paths
+    start, permit = search.ends.start, search.permit
     costs = np.maximum(search.posterior.cost_wh(search.drivetrain), 0.0)
-    costs[search.permit.closed_between(start, start)] = np.inf
+    permit.closed_between(start, start)  # says so if the start is closed
+    costs[permit.closed] = np.inf
     costs[list(search.ends.closed)] = np.inf
-    away = Branches(search, Tree.away(paths, costs, start))
+    away = Branches(search, Tree.away(permit.paths_of(start, begins=True), costs, start))
     energy = search.posterior.energy_wh(search.drivetrain)
     spread, sums = search.posterior.spread, away.sums
     deviation = np.sqrt(sums.variance_wh(away.share, spread))
     level = np.empty(energy.size)
     found = []
     home: Branches | None = None
-    dip = whole = deviation
+    dip = cap = whole = deviation
     if back:
-        home = Branches(search, Tree.to(paths, costs, start))
+        home = Branches(search, Tree.to(permit.paths_of(start, begins=False), costs, start))
         # the edge itself is driven on the way out
-        dip = _dips(home.tree.onward, np.isfinite(home.tree.costs), energy)
+        known = np.isfinite(home.tree.costs)
+        dip, cap = _dips(home.tree.onward, known, energy, battery.capacity_wh)
         whole = np.sqrt((sums + home.sums - home.values).variance_wh(away.share, spread))
     for confidence in confidences:
         z = float(ndtri(confidence))
@@ -74,7 +76,8 @@ def reached(
             battery.charge_wh, battery.capacity_wh,
         ) - battery.reserve_wh  # fmt: skip
         if home is not None:
-            slack = np.minimum(slack, level - dip - z * whole - battery.reserve_wh)
+            least = np.minimum(level - dip, cap) - z * whole
+            slack = np.minimum(slack, least - battery.reserve_wh)
         with np.errstate(invalid="ignore"):
             found.append(Reached(confidence, np.flatnonzero(slack >= 0)))
     return found
@@ -111,9 +114,14 @@ def _slack(  # noqa: PLR0913, PLR0917 - a tree, energies and a battery
 
 
 @compiled
-def _dips(onward: Rows, known: Marks, energy: Vector) -> Vector:
-    """Return the most that is ever used up between the end of every edge and the root."""
+def _dips(onward: Rows, known: Marks, energy: Vector, capacity: float) -> tuple[Vector, Vector]:
+    r"""Return d and q: who leaves an edge with charge c has at least min(c - d, q) on the way home.
+
+    Of the edge after with d' and q', and its energy E: :math:`d = \max(0, E + d')` and, since what
+    is won back into a full battery is lost, :math:`q = \min(\mathrm{capacity} - d', q')`.
+    """
     most = np.full(onward.size, np.nan)
+    cap = np.full(onward.size, np.inf)
     stack = np.empty(onward.size, np.intp)
     for first in range(onward.size):
         if not known[first]:
@@ -125,5 +133,8 @@ def _dips(onward: Rows, known: Marks, energy: Vector) -> Vector:
             size -= 1
             row = stack[size]
             after = onward[row]
-            most[row] = 0.0 if after < 0 else max(0.0, energy[after] + most[after])
-    return most
+            most[row] = 0.0
+            if after >= 0:
+                most[row] = max(0.0, energy[after] + most[after])
+                cap[row] = min(capacity - most[after], cap[after])
+    return most, cap

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field, model_validator
 
 from superarm.navigation.charging import ChargingCurve
+from superarm.navigation.charging.stops import LEAST_ROOM_WH
 from superarm.service.model.vehicle import ClassName, Given, Payload, Temperature, VehicleIn
 from superarm.service.routes.matrix import By
 from superarm.service.routes.reach import CONFIDENCES
@@ -139,7 +140,7 @@ class CurvePoint(Given):
     """How much power a battery takes at some charge."""
 
     charge_percent: Annotated[float, Field(ge=0, le=100)]
-    power_kw: Annotated[float, Field(gt=0, le=5_000)]
+    power_kw: Annotated[float, Field(ge=0.1, le=5_000)]
 
 
 class PlanRequest(Circumstances):
@@ -148,7 +149,7 @@ class PlanRequest(Circumstances):
     start: PlaceOnRoad
     goal: PlaceOnRoad
     battery: BatteryIn
-    probability: Annotated[float, Field(ge=0.5, le=0.999)] = Field(
+    probability: Annotated[float, Field(ge=0.5, le=0.995)] = Field(
         default=0.95, description="That the charge stays above the reserve, all along."
     )
     least: Literal["time", "energy"] = Field(
@@ -164,6 +165,10 @@ class PlanRequest(Circumstances):
     @model_validator(mode="after")
     def _a_curve(self) -> Self:
         self.charging_curve()
+        room = self.battery.capacity_wh - self.battery.reserve_wh
+        if room < LEAST_ROOM_WH:
+            msg = f"the battery must hold at least {LEAST_ROOM_WH:g} Wh above reserve_wh"
+            raise ValueError(msg)
         return self
 
     def charging_curve(self) -> ChargingCurve:
@@ -430,7 +435,10 @@ class PlannedStop(BaseModel):
 
 
 class PlanAnswer(RouteBody):
-    """A trip with stops to charge; times and energies without charging are those of the route."""
+    """A trip with stops to charge; `minutes` and the profile are of driving alone.
+
+    Stations are open when one comes to them; whether they close while one charges is not looked at.
+    """
 
     route_id: str = Field(description="Of the whole way. Report the trip with it.")
     departs_at: datetime
