@@ -9,7 +9,7 @@ from superarm.navigation import RoadModel, RoadNetwork, Vehicle, generate_city
 from superarm.navigation.mechanical import mechanical_difference
 from superarm.oracles import Dijkstra, Paths
 from superarm.simulation import Drive, Trip, planner
-from superarm.simulation.planners import WithAuxiliaries
+from superarm.simulation.planners import LIMITED, Learned, WithAuxiliaries
 
 HEATED = replace(Vehicle(), auxiliary_power_w=2000.0)
 
@@ -66,3 +66,23 @@ def test_other_parts_of_the_day_do_not_wait_in_its_queues() -> None:
     chosen.night()
     assert_allclose(chosen.costs.of(chosen.rng, 700.0), before, rtol=1e-6)
     assert (chosen.costs.of(chosen.rng, 0.0) > before)[drive.edges].mean() > 0.9
+
+
+def test_a_limited_route_is_as_bold_as_the_limit_allows() -> None:
+    roads = city()
+    bold = planner("GP-TS", roads, Vehicle(), np.random.default_rng(5))
+    limited = planner("GP-TS-limited", roads, Vehicle(), np.random.default_rng(5))
+    assert isinstance(limited.costs, Learned)
+    expected = limited.costs.belief.mean
+    kept = 0
+    for number in range(30):
+        trip = Trip(f"t{number}", number, roads.n_edges // 2 + number, 0.0)
+        graph = Paths.on_turns(roads.n_edges, roads.turns, trip.start, trip.goal)
+        best = Dijkstra().select(graph, -expected)
+        free, tied = bold.route(trip), limited.route(trip)
+        limit = (1 + LIMITED) * expected[best].sum()
+        assert expected[tied].sum() <= limit * (1 + 1e-9)
+        if expected[free].sum() <= limit:
+            assert (free == tied).all()
+            kept += 1
+    assert kept < 30  # the limit cuts some

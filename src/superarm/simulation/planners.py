@@ -267,6 +267,8 @@ class NightPlanner:
         extra_time: if given, the route takes at most this share longer than the fastest one by
             expected times: time gets the smallest price per second that achieves it.
         by_energy: whether `costs` are energies, so that they can be compared with what was used.
+        extra_energy: if given, the route is expected to cost at most this share more than the
+            thriftiest one: drawn and expected costs are blended as boldly as that allows.
     """
 
     network: RoadNetwork
@@ -277,6 +279,7 @@ class NightPlanner:
     times: Costs | None = None
     extra_time: float | None = None
     by_energy: bool = True
+    extra_energy: float | None = None
     predictions: dict[str, Predicted] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -304,6 +307,8 @@ class NightPlanner:
             return np.asarray(self._oracle.select(paths, -total), dtype=np.intp)
 
         edges = best(0.0, None)
+        if self.extra_energy is not None and isinstance(self.costs, Learned):
+            edges = self._within(paths, costs, self.costs.belief.mean, edges)
         if self.extra_time is not None and self.times is not None:
             expected = self.times.of(self.rng, trip.departs_s)
             edges = self._in_time(paths, expected, edges, best)
@@ -317,6 +322,27 @@ class NightPlanner:
         turns = self.network.turns
         paths = Paths(self.network.n_edges, turns, trip.start, trip.goal)
         return np.append(trip.start, turns[self._oracle.select(paths, -costs), 1])
+
+    def _within(self, paths: Paths, drawn: Vector, expected: Vector, edges: Rows) -> Rows:
+        """Return the route of the boldest blend of drawn and expected costs within the limit."""
+
+        def blend(share: float) -> Rows:
+            costs = (1 - share) * expected + share * drawn
+            return np.asarray(self._oracle.select(paths, -costs), dtype=np.intp)
+
+        found = blend(0.0)
+        limit = (1 + (self.extra_energy or 0.0)) * float(expected[found].sum())
+        if float(expected[edges].sum()) <= limit:
+            return edges
+        low, high = 0.0, 1.0
+        for _ in range(_BISECTIONS):
+            share = (low + high) / 2
+            tried = blend(share)
+            if float(expected[tried].sum()) <= limit:
+                low, found = share, tried
+            else:
+                high = share
+        return found
 
     def _in_time(
         self,
@@ -363,7 +389,7 @@ class NightPlanner:
 METHODS = (
     "fastest", "fastest-learned", "shortest", "physics", "calibrated", "BI-TS", "GP-TS-paper",
     "GP-TS-kinetic", "GP-TS-relative", "GP-TS-global", "GP-TS", "GP-mean", "GP-TS-in-time",
-    "GP-mean-in-time", "physics-in-time", "GP-TS-turns",
+    "GP-mean-in-time", "physics-in-time", "GP-TS-turns", "GP-TS-limited",
 )  # fmt: skip
 """Names of `planner`: each step of the ladder from the paper's prior to ours is one."""
 
@@ -372,6 +398,9 @@ WITHOUT_TIMES = {"fastest", "shortest", "physics", "BI-TS", "GP-TS-paper", "GP-T
 
 IN_TIME = 0.05
 """The extra time that methods "in time" may take against the fastest route."""
+
+LIMITED = 0.02
+"""By how much more than the thriftiest route a limited one is expected to cost, as a share."""
 
 _WITH_AUXILIARIES = {"calibrated", "GP-TS", "GP-mean"}
 _CALIBRATED_TIMES = replace(TIME_SPREAD, share=1e-3, floor=1e-3, noise_share=0.4, noise_floor=7.0)
@@ -414,7 +443,8 @@ def planner(
         times = ByHour(begins_s, parts)
     if method == "fastest-learned" and times is not None:
         return NightPlanner(network, vehicle, times, potential, rng, times, by_energy=False)
-    name = method.removesuffix("-in-time")
+    name = method.removesuffix("-in-time").removesuffix("-limited")
+    limited = LIMITED if method.endswith("-limited") else None
     power = vehicle.auxiliary_power_w
     if name in _WITH_AUXILIARIES and power and times is not None:
         bare = replace(vehicle, auxiliary_power_w=0.0)
@@ -423,7 +453,7 @@ def planner(
         energy: Costs = WithAuxiliaries(driving, times, power)
     else:
         energy, by_energy = _costs(name, network, vehicle)
-    return NightPlanner(network, vehicle, energy, potential, rng, times, extra, by_energy)
+    return NightPlanner(network, vehicle, energy, potential, rng, times, extra, by_energy, limited)
 
 
 def _costs(name: str, network: RoadNetwork, vehicle: Vehicle) -> tuple[Costs, bool]:
