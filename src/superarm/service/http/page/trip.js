@@ -167,6 +167,12 @@ export function showRoute(number, stay = false) {
   drawProfile(at("profile"), route.profile);
   showFront(number - known);
   state.map?.showRoutes(route, choices.filter((_, i) => i !== number && i < known), stay);
+  if (!stay) rise("result");
+}
+
+/** On a phone the answer comes up from below. @param {string} id */
+function rise(id) {
+  if (innerWidth < 760) at(id).scrollIntoView({ block: "start" });
 }
 
 /** How much surer the same answer has become since it was first given. @param {any} route @param {number} number */
@@ -225,6 +231,7 @@ function showPlan(charged) {
   at("plan-none").hidden = plan.stops.length > 0;
   drawCharge(at("charge-chart"), plan, charged);
   state.map?.showRoutes(plan, []);
+  rise("plan-result");
   if (state.stations) state.map?.showStations(state.stations, plan.stops.map((/** @type {any} */ stop) => stop.station));
 }
 
