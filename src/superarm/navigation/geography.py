@@ -132,11 +132,20 @@ class Geography:
         return np.where(told > 0, told, rank)
 
     def most_important(self, edges: Rows, most: int) -> Rows:
-        """Return at most so many edges: those of the highest rank, the longest first."""
+        """Return at most so many edges: all of the ranks that fit in, from the highest down.
+
+        If not even the highest rank fits in, its longest edges.
+        """
         if edges.size <= most:
             return edges
-        order = np.lexsort((-self.network.length_m[edges], -self.rank[edges]))
-        return np.sort(edges[order[:most]])
+        rank = self.rank[edges]
+        for least in np.unique(rank):
+            some: Rows = edges[rank >= least]
+            if some.size <= most:
+                return some
+        highest = edges[rank == rank.max()]
+        longest = np.argsort(-self.network.length_m[highest], kind="stable")[:most]
+        return np.sort(highest[longest])
 
     def feature_collection(self, edges: Rows, left_out: int = 0) -> bytes:
         """Return edges as GeoJSON lines with the facts a map needs.

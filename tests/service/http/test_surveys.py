@@ -151,3 +151,19 @@ def test_stations_that_cannot_be_read_are_said(tmp_path: Path) -> None:
         running(tmp_path, "--network", "city.npz", "--stations", "stations.geojson"),
     ):
         pass
+
+
+def test_a_map_of_few_roads_has_whole_ranks_of_them(served: Server) -> None:
+    geography = Geography(CITY)
+    everything = np.arange(CITY.n_edges)
+    for most in (1, 5, 60, 200, CITY.n_edges):
+        kept = geography.most_important(everything, most)
+        assert 1 <= kept.size <= most
+        left = np.setdiff1d(everything, kept)
+        if left.size:
+            assert geography.rank[kept].min() >= geography.rank[left].max()
+        told = served.ask("GET", f"/v1/network?most={most}").json
+        assert [one["id"] for one in told["features"]] == kept.tolist()
+        assert told["left_out"] == left.size
+    names = [one["name"] for one in served.ask("GET", "/v1/places?q=station%201").json["places"]]
+    assert names[0] == "Station 1"

@@ -328,7 +328,8 @@ def _edges_in(state: ServiceState, bbox: str | None, most: int | None) -> tuple[
     if bbox is None:
         if most is None or most >= everything:
             return None, 0
-        return geography.most_important(np.arange(everything), most), everything - most
+        shown = geography.most_important(np.arange(everything), most)
+        return shown, everything - shown.size
     west, south, east, north = (float(part) for part in bbox.split(","))
     if west > east or south > north:
         raise Refused(422, "bbox must be west,south,east,north with west <= east, south <= north")

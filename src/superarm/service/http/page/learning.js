@@ -54,7 +54,7 @@ export function paintRoads() {
   at("unit").textContent = layer.unit;
   at("high").textContent = layer.high;
   const style = getComputedStyle(document.documentElement);
-  const shades = name === "fog" ? [style.getPropertyValue("--road-3"), style.getPropertyValue("--fog")] : ramp("diverging" in layer);
+  const shades = name === "fog" ? [style.getPropertyValue("--known"), style.getPropertyValue("--fog")] : ramp("diverging" in layer);
   at("ramp").style.background = `linear-gradient(to right, ${shades.join(", ")})`;
   at("legend").setAttribute("aria-label", `Colours from ${layer.low} to ${layer.high}: ${layer.unit}`);
 }

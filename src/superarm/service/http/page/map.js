@@ -109,9 +109,9 @@ export class RoadMap {
     const plain = { "line-cap": "round", "line-join": "round" };
     map.addLayer({ id: "reach", type: "fill", source: "reach", paint: { "fill-opacity": 0.16 } });
     map.addLayer({ id: "reach-line", type: "line", source: "reach", paint: { "line-width": 1.5, "line-opacity": 0.8 } });
-    map.addLayer({ id: "casing", type: "line", source: "roads", layout: round, paint: { "line-width": wide(0.9, 5.4, 1.6), "line-offset": beside } });
+    map.addLayer({ id: "casing", type: "line", source: "roads", minzoom: 12, layout: round, paint: { "line-width": wide(0.9, 5.4, 1.6), "line-offset": beside } });
     map.addLayer({ id: "roads", type: "line", source: "roads", layout: round, paint: { "line-width": wide(0.9, 5.4), "line-offset": beside } });
-    map.addLayer({ id: "fog", type: "line", source: "roads", layout: plain, paint: { "line-width": foggy(1), "line-blur": foggy(0.55) } });
+    map.addLayer({ id: "fog", type: "line", source: "roads", minzoom: 12.5, layout: plain, paint: { "line-width": foggy(1), "line-blur": foggy(0.55) } });
     map.addLayer({ id: "others", type: "line", source: "others", layout: plain, paint: { "line-width": plainWide(2.6, 7), "line-dasharray": [1, 1.7] } });
     map.addLayer({ id: "route-casing", type: "line", source: "route", layout: plain, paint: { "line-width": plainWide(6.5, 14) } });
     map.addLayer({ id: "route", type: "line", source: "route", layout: plain, paint: { "line-width": plainWide(4, 9) } });
@@ -128,13 +128,16 @@ export class RoadMap {
     const stops = ramp(diverging).flatMap((shade, i, all) => [i / (all.length - 1), shade]);
     const value = ["coalesce", ["feature-state", "value"], diverging ? 0.5 : 0];
     const plain = ["match", ["get", "rank"], 5, colour("--road-5"), 4, colour("--road-4"), 3, colour("--road-3"), colour("--road")];
-    const calm = layer === "fog" || layer === "plain";
+    // from afar roads themselves pale in the fog: blurred lines would take too long to draw
+    const fog = ["coalesce", ["feature-state", "fog"], 1];
+    const pale = ["interpolate", ["linear"], ["zoom"], 12, ["interpolate", ["linear"], fog, 0.15, colour("--known"), 1, colour("--fog")], 12.8, plain];
+    const shades = { fog: pale, plain };
     const set = (/** @type {string} */ id, /** @type {string} */ name, /** @type {any} */ to) => map.setPaintProperty(id, name, to);
     set("back", "background-color", colour("--map"));
     set("casing", "line-color", colour("--road-casing"));
-    set("roads", "line-color", calm ? plain : ["interpolate", ["linear"], value, ...stops]);
+    set("roads", "line-color", shades[/** @type {"fog"} */ (layer)] ?? ["interpolate", ["linear"], value, ...stops]);
     set("fog", "line-color", colour("--fog"));
-    set("fog", "line-opacity", layer === "fog" ? ["interpolate", ["linear"], ["coalesce", ["feature-state", "fog"], 1], 0.15, 0, 1, 0.86] : 0);
+    set("fog", "line-opacity", layer === "fog" ? ["interpolate", ["linear"], fog, 0.15, 0, 1, 0.86] : 0);
     set("others", "line-color", colour("--other"));
     set("route", "line-color", colour("--route"));
     set("route-casing", "line-color", colour("--back"));
