@@ -20,9 +20,11 @@ from superarm.service.model.fleet import CLASSES, Fleet
 from superarm.service.model.posterior import RoadPosterior
 from superarm.service.routes.areas import AreaGrid
 from superarm.service.routes.battery import Battery
+from superarm.service.routes.legs import Wish
 from superarm.service.routes.matrix import row_of
-from superarm.service.routes.plans import Planner, Wish, share_lasting
+from superarm.service.routes.plans import Planner
 from superarm.service.routes.router import Mode, RouteQuery, Router
+from superarm.service.routes.thought import share_lasting
 
 SIZES = (5_700, 100_000)
 COUNT, PLANS, STATIONS, SHARE, SURE = 60, 25, 100, 0.8, 0.95

@@ -20,9 +20,11 @@ require_module("fastapi", "service")
 from superarm.service.model.fleet import CLASSES, Fleet  # noqa: E402
 from superarm.service.model.posterior import RoadPosterior  # noqa: E402
 from superarm.service.routes.battery import DRAWS, Battery, normals  # noqa: E402
-from superarm.service.routes.plans import ChargePlan, Planner, Wish, share_lasting  # noqa: E402
+from superarm.service.routes.legs import Wish  # noqa: E402
+from superarm.service.routes.plans import ChargePlan, Planner  # noqa: E402
 from superarm.service.routes.router import RouteQuery, Router  # noqa: E402
 from superarm.service.routes.search import Search  # noqa: E402
+from superarm.service.routes.thought import share_lasting  # noqa: E402
 
 CITY = small_city()
 FLEET = Fleet(CITY)

@@ -9,8 +9,8 @@ from superarm.service.http.access import Reading
 from superarm.service.http.problems import ANY_BODY, ANY_KEY, problems
 from superarm.service.http.state import ServiceState
 from superarm.service.routes.charging import ChargingDesk
+from superarm.service.routes.legs import MOST_PLACES
 from superarm.service.routes.names import PlaceNames
-from superarm.service.routes.plans import MOST_PLACES
 from superarm.service.routes.schemas import (
     PlacesAnswer,
     PlanAnswer,

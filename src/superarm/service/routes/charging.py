@@ -11,8 +11,9 @@ from superarm.navigation.times import part_of_day
 from superarm.service.model.posterior import RoadPosterior
 from superarm.service.routes.battery import Battery
 from superarm.service.routes.intervals import INTERVAL
+from superarm.service.routes.legs import Wish
 from superarm.service.routes.navigator import Navigator, Question, later
-from superarm.service.routes.plans import ChargePlan, Planner, Wish
+from superarm.service.routes.plans import ChargePlan, Planner
 from superarm.service.routes.router import RouteQuery
 from superarm.service.routes.schemas import (
     PlanAnswer,
