@@ -112,6 +112,10 @@ export class RoadMap {
     map.addLayer({ id: "casing", type: "line", source: "roads", minzoom: 12, layout: round, paint: { "line-width": wide(0.9, 5.4, 1.6), "line-offset": beside } });
     map.addLayer({ id: "roads", type: "line", source: "roads", layout: round, paint: { "line-width": wide(0.9, 5.4), "line-offset": beside } });
     map.addLayer({ id: "fog", type: "line", source: "roads", minzoom: 12.5, layout: plain, paint: { "line-width": foggy(1), "line-blur": foggy(0.55) } });
+    // drawn with the browser's own fonts: no glyphs are loaded from anywhere
+    map.addLayer({ id: "names", type: "symbol", source: "roads", minzoom: 13, filter: ["!=", ["get", "street"], ""],
+      layout: { "text-field": ["get", "street"], "symbol-placement": "line", "text-size": 12, "text-font": ["sans-serif"], "text-padding": 8, "symbol-sort-key": ["-", ["get", "rank"]] },
+      paint: { "text-halo-width": 1.5 } });
     map.addLayer({ id: "others", type: "line", source: "others", layout: plain, paint: { "line-width": plainWide(2.6, 7), "line-dasharray": [1, 1.7] } });
     map.addLayer({ id: "route-casing", type: "line", source: "route", layout: plain, paint: { "line-width": plainWide(6.5, 14) } });
     map.addLayer({ id: "route", type: "line", source: "route", layout: plain, paint: { "line-width": plainWide(4, 9) } });
@@ -138,6 +142,8 @@ export class RoadMap {
     set("roads", "line-color", shades[/** @type {"fog"} */ (layer)] ?? ["interpolate", ["linear"], value, ...stops]);
     set("fog", "line-color", colour("--fog"));
     set("fog", "line-opacity", layer === "fog" ? ["interpolate", ["linear"], fog, 0.15, 0, 1, 0.86] : 0);
+    set("names", "text-color", colour("--fore"));
+    set("names", "text-halo-color", colour("--back"));
     set("others", "line-color", colour("--other"));
     set("route", "line-color", colour("--route"));
     set("route-casing", "line-color", colour("--back"));
