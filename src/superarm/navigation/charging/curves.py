@@ -22,8 +22,8 @@ class ChargingCurve:
         efficiency: which share of the power stays in the battery.
 
     >>> even = ChargingCurve(50_000.0, ((0.0, 50_000.0), (1.0, 50_000.0)), efficiency=1.0)
-    >>> float(even.seconds(0.0, 25_000.0, power_w=100_000.0))
-    1800.0
+    >>> round(even.seconds(0.0, 25_000.0, power_w=100_000.0))
+    1800
     """
 
     capacity_wh: float

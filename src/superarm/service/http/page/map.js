@@ -134,12 +134,14 @@ export class RoadMap {
     const plain = ["match", ["get", "rank"], 5, colour("--road-5"), 4, colour("--road-4"), 3, colour("--road-3"), colour("--road")];
     // from afar roads themselves pale in the fog: blurred lines would take too long to draw
     const fog = ["coalesce", ["feature-state", "fog"], 1];
-    const pale = ["interpolate", ["linear"], ["zoom"], 12, ["interpolate", ["linear"], fog, 0.15, colour("--known"), 1, colour("--fog")], 12.8, plain];
-    const shades = { fog: pale, plain };
+    const pale = ["interpolate", ["linear"], fog, 0.15, colour("--known"), 1, colour("--fog")];
+    const coloured = ["interpolate", ["linear"], value, ...stops];
+    const [afar, near] = { fog: [pale, plain], plain: [plain, plain] }[layer] ?? [coloured, coloured];
     const set = (/** @type {string} */ id, /** @type {string} */ name, /** @type {any} */ to) => map.setPaintProperty(id, name, to);
     set("back", "background-color", colour("--map"));
     set("casing", "line-color", colour("--road-casing"));
-    set("roads", "line-color", shades[/** @type {"fog"} */ (layer)] ?? ["interpolate", ["linear"], value, ...stops]);
+    // always by zoom: the map library does not take a colour by zoom back for one without
+    set("roads", "line-color", ["interpolate", ["linear"], ["zoom"], 12, afar, 12.8, near]);
     set("fog", "line-color", colour("--fog"));
     set("fog", "line-opacity", layer === "fog" ? ["interpolate", ["linear"], fog, 0.15, 0, 1, 0.86] : 0);
     set("names", "text-color", colour("--fore"));
