@@ -1,6 +1,7 @@
 """From one place to all others: cheapest paths of a line graph as a tree."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -106,7 +107,12 @@ class Tree:
 
         Not a number where nothing leads.
         """
-        return _summed(self.onward, np.isfinite(self.costs), values)
+        return _summed(self.outward, self.onward, values)
+
+    @cached_property
+    def outward(self) -> Rows:
+        """All rows that have a path, each after the one that is next to it on the root's side."""
+        return _outward(self.onward, np.isfinite(self.costs))
 
 
 @compiled
@@ -148,20 +154,29 @@ def _paths(
 
 
 @compiled
-def _summed(
-    onward: Rows, reached: np.ndarray[tuple[int], np.dtype[np.bool_]], values: Vector
-) -> Vector:
-    total = np.full(onward.size, np.nan)
+def _outward(onward: Rows, reached: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Rows:
+    order = np.empty(onward.size, np.intp)
+    placed = np.zeros(onward.size, np.bool_)
     stack = np.empty(onward.size, np.intp)
+    count = 0
     for first in range(onward.size):
         if not reached[first]:
             continue
         row, size = first, 0
-        while row >= 0 and np.isnan(total[row]):
-            stack[size], row, size = row, onward[row], size + 1
-        so_far = 0.0 if row < 0 else total[row]
+        while row >= 0 and not placed[row]:
+            stack[size], placed[row] = row, True
+            row, size = onward[row], size + 1
         while size > 0:
             size -= 1
-            so_far += values[stack[size]]
-            total[stack[size]] = so_far
+            order[count] = stack[size]
+            count += 1
+    return order[:count]
+
+
+@compiled
+def _summed(outward: Rows, onward: Rows, values: Vector) -> Vector:
+    total = np.full(onward.size, np.nan)
+    for row in outward:
+        before = onward[row]
+        total[row] = values[row] + (total[before] if before >= 0 else 0.0)
     return total

@@ -184,12 +184,10 @@ class LegFinder:
     def legs_from(self, place: int) -> Legs:
         """Return the legs from a place to all stops and the goal, by every way."""
         if place not in self._legs:
-            rows = [self._by(place, way) for way in range(len(self.prices))]
+            ways = range(len(self.prices))
+            rows = [self._along(place, self._tree(place, way)) for way in ways]
             self._legs[place] = Legs(*(np.array(part) for part in zip(*rows, strict=True)))
         return self._legs[place]
-
-    def _by(self, place: int, way: int) -> tuple[Vector, Vector, Vector, Vector]:
-        return self._along(place, self._tree(place, way))
 
     @cached_property
     def _values(self) -> Sums:

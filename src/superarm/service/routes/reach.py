@@ -16,7 +16,6 @@ from scipy.special import ndtri
 
 from superarm.arrays import Rows, Vector
 from superarm.compiling import compiled
-from superarm.navigation.access import Marks
 from superarm.oracles.reach import Tree
 from superarm.service.routes.battery import Battery
 from superarm.service.routes.many import Branches
@@ -66,13 +65,12 @@ def reached(
     if back:
         home = Branches(search, Tree.to(permit.paths_of(start, begins=False), costs, start))
         # the edge itself is driven on the way out
-        known = np.isfinite(home.tree.costs)
-        dip, cap = _dips(home.tree.onward, known, energy, battery.capacity_wh)
+        dip, cap = _dips(home.tree.outward, home.tree.onward, energy, battery.capacity_wh)
         whole = np.sqrt((sums + home.sums - home.values).variance_wh(away.share, spread))
     for confidence in confidences:
         z = float(ndtri(confidence))
         slack = _slack(
-            away.tree.onward, np.isfinite(away.tree.costs), energy, z * deviation, level,
+            away.tree.outward, away.tree.onward, energy, z * deviation, level,
             battery.charge_wh, battery.capacity_wh,
         ) - battery.reserve_wh  # fmt: skip
         if home is not None:
@@ -85,8 +83,8 @@ def reached(
 
 @compiled
 def _slack(  # noqa: PLR0913, PLR0917 - a tree, energies and a battery
+    outward: Rows,
     onward: Rows,
-    known: Marks,
     energy: Vector,
     margin: Vector,
     level: Vector,
@@ -96,25 +94,16 @@ def _slack(  # noqa: PLR0913, PLR0917 - a tree, energies and a battery
     """Return the least charge less its margin on the way to every edge; fill in the charges."""
     slack = np.full(onward.size, np.nan)
     level[:] = np.nan
-    stack = np.empty(onward.size, np.intp)
-    for first in range(onward.size):
-        if not known[first]:
-            continue
-        row, size = first, 0
-        while row >= 0 and np.isnan(level[row]):
-            stack[size], row, size = row, onward[row], size + 1
-        left, least = (charge, charge) if row < 0 else (level[row], slack[row])
-        while size > 0:
-            size -= 1
-            row = stack[size]
-            left = min(left - energy[row], capacity)
-            least = min(least, left - margin[row])
-            level[row], slack[row] = left, least
+    for row in outward:
+        before = onward[row]
+        left, least = (level[before], slack[before]) if before >= 0 else (charge, charge)
+        level[row] = min(left - energy[row], capacity)
+        slack[row] = min(least, level[row] - margin[row])
     return slack
 
 
 @compiled
-def _dips(onward: Rows, known: Marks, energy: Vector, capacity: float) -> tuple[Vector, Vector]:
+def _dips(outward: Rows, onward: Rows, energy: Vector, capacity: float) -> tuple[Vector, Vector]:
     r"""Return d and q: who leaves an edge with charge c has at least min(c - d, q) on the way home.
 
     Of the edge after with d' and q', and its energy E: :math:`d = \max(0, E + d')` and, since what
@@ -122,19 +111,10 @@ def _dips(onward: Rows, known: Marks, energy: Vector, capacity: float) -> tuple[
     """
     most = np.full(onward.size, np.nan)
     cap = np.full(onward.size, np.inf)
-    stack = np.empty(onward.size, np.intp)
-    for first in range(onward.size):
-        if not known[first]:
-            continue
-        row, size = first, 0
-        while row >= 0 and np.isnan(most[row]):
-            stack[size], row, size = row, onward[row], size + 1
-        while size > 0:
-            size -= 1
-            row = stack[size]
-            after = onward[row]
-            most[row] = 0.0
-            if after >= 0:
-                most[row] = max(0.0, energy[after] + most[after])
-                cap[row] = min(capacity - most[after], cap[after])
+    for row in outward:
+        after = onward[row]
+        most[row] = 0.0
+        if after >= 0:
+            most[row] = max(0.0, energy[after] + most[after])
+            cap[row] = min(capacity - most[after], cap[after])
     return most, cap
