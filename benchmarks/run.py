@@ -16,6 +16,7 @@ RESULTS = HERE / "results"
 NAMES = (
     "rounds",
     "scaling",
+    "ensemble",
     "peers",
     "navigation",
     "methods",

@@ -10,7 +10,7 @@ Two questions choose it:
 arms              rewards                 exact                           beyond
 ================  ======================  ==============================  =========================
 fixed             of single arms          `FiniteGP`, any number of arms  (not needed)
-fixed             of sums too             `DenseGP`, to 12,000 arms       `InducedGP`, approximate
+fixed             of sums too             `DenseGP`, to 12,000 arms       `EnsembleGP`, any number
 contexts new      of single arms          `ExactGP`, to 10,000 rewards    `StreamingGP`, approximate
                                           of distinct arms
 contexts new      of sums too             none: name the arms and fix them
@@ -46,6 +46,7 @@ the prior they were made from and what their rewards said, summed up.
 
 from superarm.beliefs.contextual import ExactGP, StreamingGP
 from superarm.beliefs.counts import Binomial, CountGP, CountPosterior, Poisson
+from superarm.beliefs.ensemble import EnsembleGP
 from superarm.beliefs.finite import FiniteGP
 from superarm.beliefs.hyperprior import HyperpriorBelief
 from superarm.beliefs.independent import IndependentGaussian
@@ -60,6 +61,7 @@ __all__ = [
     "CountGP",
     "CountPosterior",
     "DenseGP",
+    "EnsembleGP",
     "Evidence",
     "ExactGP",
     "FiniteGP",

@@ -298,6 +298,16 @@ class GraphMatern(Kernel):
         root: Vector = vectors @ (values ** (-self.nu / 2) * noise)
         return root
 
+    def root_times(self, noise: Matrix) -> Matrix:
+        """Return a matrix root of K times columns, shape (n, s); for an integer nu."""
+        found: Matrix = self._factor.root_times_many(noise, int(self.nu))
+        found *= self._scales[:, None]
+        return found
+
+    def root_transposed_times(self, columns: Matrix) -> Matrix:
+        """Return the transposed root times columns, shape (n, s); for an integer nu."""
+        return self._factor.root_transposed_many(self._scales[:, None] * columns, int(self.nu))
+
     def _nodes(self, arms: Arms) -> Rows:
         outside = (arms.ids < 0) | (arms.ids >= self.n_nodes)
         if outside.any():

@@ -18,8 +18,10 @@ off after p terms. This is as stable as a factorisation of M, and fills in as li
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from scipy.sparse import csc_array
 
 from superarm.arrays import Mask, Matrix, Rows, Vector
 from superarm.kernels.elimination import (
@@ -103,6 +105,48 @@ class SparseLDL:
         result = np.empty_like(values)
         result[self.order] = values
         return result
+
+    def root_times_many(self, noise: Matrix, power: int) -> Matrix:
+        """Return a matrix root of the inverse's power times columns, shape (n, s)."""
+        values = noise[self.order]
+        if power % 2:  # L^-T D^-1/2 is a root of the inverse itself
+            values /= np.sqrt(self.pivots)[:, None]
+            for column in range(values.shape[1]):
+                some = np.ascontiguousarray(values[:, column])
+                solve_transposed(self.begins, self.lower_rows, self.lower, some)
+                values[:, column] = some
+        result = np.empty_like(values)
+        result[self.order] = self._solved(values, power // 2)
+        return result
+
+    def root_transposed_many(self, columns: Matrix, power: int) -> Matrix:
+        """Return the transposed root times columns, shape (n, s)."""
+        values = self._solved(columns[self.order], power // 2)
+        if power % 2:  # D^-1/2 L^-1 = D^1/2 L^T M^-1
+            values = self._solved(values, 1)
+            values += self._strictly_lower.T @ values
+            values *= np.sqrt(self.pivots)[:, None]
+        result = np.empty_like(values)
+        result[self.order] = values
+        return result
+
+    @cached_property
+    def _strictly_lower(self) -> csc_array:
+        size = self.order.size
+        return csc_array((self.lower, self.lower_rows, self.begins), shape=(size, size))
+
+    def _solved(self, columns: Matrix, times: int) -> Matrix:
+        """Return the inverse's power times columns that are in the order of elimination."""
+        found = columns.copy()
+        begin = 0
+        while times and begin < columns.shape[1]:
+            width = next(width for width, _ in BLOCKS if width <= columns.shape[1] - begin)
+            block = np.ascontiguousarray(columns[:, begin : begin + width])
+            for _ in range(times):
+                self._solve(block, np.ones(self.order.size, dtype=np.bool_))
+            found[:, begin : begin + width] = block
+            begin += width
+        return found
 
     def inverse_diagonal(self, power: int) -> Vector:
         r"""Return :math:`\mathrm{diag}(M^{-p})` for a positive integer p."""

@@ -133,7 +133,7 @@ class Evidence:
         """
         noise = as_vector("noise", noise)
         rows = as_positions("places", places, noise.size)
-        begin = _checked_starts(starts, rows.size)
+        begin = checked_starts(starts, rows.size)
         values = as_vector("totals", totals, begin.size - 1)
         require_positive("noise", noise)
         if values.size == 0:
@@ -176,7 +176,7 @@ class Evidence:
             noise_variance: of what is each value's own, one number or shape (m,).
             common: M, shape (g, m), sparse; no value is in two rows.
         """
-        rows = _floats(functionals)
+        rows = floats(functionals)
         count, n_arms = rows.shape
         found = as_vector("values", values, count)
         if count == 0:
@@ -185,16 +185,16 @@ class Evidence:
         if not np.isfinite(rows.data).all():
             msg = "functionals must be finite"
             raise ValueError(msg)
-        scaled = _rows_times(rows, 1 / noise)
+        scaled = rows_times(rows, 1 / noise)
         own, weighted, apart = scaled.T @ rows, scaled.T @ found, None
         squares, log_noise = float((found**2 / noise).sum()), float(np.log(noise).sum())
         if common is not None and common.nnz:
-            shares = _checked_common(common, count)
+            shares = checked_common(common, count)
             over = csr_array(shares * (1 / noise)[None, :])  # M S^-1
             # Woodbury: R^-1 = S^-1 - S^-1 M^T (I + M S^-1 M^T)^-1 M S^-1, diagonal inside
             inner = 1 + np.asarray(over.multiply(shares).sum(axis=1)).ravel()
             summed, shared = csr_array(over @ rows), over @ found
-            apart = _rows_times(summed, 1 / np.sqrt(inner))
+            apart = rows_times(summed, 1 / np.sqrt(inner))
             weighted = weighted - apart.T @ (shared / np.sqrt(inner))
             squares -= float((shared**2 / inner).sum())
             log_noise += float(np.log(inner).sum())
@@ -363,14 +363,15 @@ def _compact(evidence: Evidence) -> Evidence:
     return replace(evidence, own=evidence.precision, shared=None)
 
 
-def _rows_times(matrix: csr_array, factors: Vector) -> csr_array:
+def rows_times(matrix: csr_array, factors: Vector) -> csr_array:
     """Return a sparse matrix with its rows multiplied."""
     data = matrix.data * np.repeat(factors, np.diff(matrix.indptr))
     return csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
-def _checked_common(common: csr_array, count: int) -> csr_array:
-    shares = _floats(common)
+def checked_common(common: csr_array, count: int) -> csr_array:
+    """Return what observations share, as doubles, if it is as `Evidence` needs it."""
+    shares = floats(common)
     if shares.shape[1] != count or not np.isfinite(shares.data).all():
         msg = f"common must be finite with one column per value, {count}, got {shares.shape}"
         raise ValueError(msg)
@@ -380,7 +381,7 @@ def _checked_common(common: csr_array, count: int) -> csr_array:
     return shares
 
 
-def _floats(matrix: csr_array) -> csr_array:
+def floats(matrix: csr_array) -> csr_array:
     """Return a copy of a sparse matrix in doubles, each entry once."""
     copy: csr_array = matrix.astype(np.float64, copy=True)
     copy.sum_duplicates()
@@ -396,7 +397,8 @@ def _frozen_matrix(matrix: csr_array) -> csr_array:
     return matrix
 
 
-def _checked_starts(starts: ArrayLike, size: int) -> Rows:
+def checked_starts(starts: ArrayLike, size: int) -> Rows:
+    """Return where sums begin, if none is empty and all arms are in one."""
     begin = as_rows("starts", starts)
     if begin.size == 0 or begin[0] != 0 or begin[-1] != size or (np.diff(begin) < 1).any():
         msg = (
