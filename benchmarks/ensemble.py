@@ -1,4 +1,4 @@
-"""Totals of trips learned by an ensemble of draws, from 20,000 to 500,000 roads, and `InducedGP`."""
+"""Totals of trips learned by an ensemble of draws, from 20,000 to 500,000 roads."""
 
 import json
 import subprocess
@@ -28,7 +28,8 @@ def routes_of(model: RoadModel, count: int, rng: np.random.Generator) -> list[Ro
     graph = csr_array((model.physics[heads] + 1e-3, (tails, heads)), shape=(n, n))
     found: list[Rows] = []
     while len(found) < count:
-        far, before = dijkstra(graph, indices=int(rng.integers(n)), return_predecessors=True)
+        start = rng.integers(n, size=1)
+        far, before = (a[0] for a in dijkstra(graph, indices=start, return_predecessors=True))
         for goal in rng.choice(np.flatnonzero(np.isfinite(far)), min(count // 10 + 1, 200)):
             route = [int(goal)]
             while before[route[-1]] >= 0:
