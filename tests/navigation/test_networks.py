@@ -32,9 +32,9 @@ def same(left: RoadNetwork, right: RoadNetwork) -> bool:
     plain = all(
         np.array_equal(getattr(left, name), getattr(right, name))
         for name in RoadNetwork.__dataclass_fields__
-        if name != "access"
+        if name not in {"access", "water"}
     )
-    rules = left.access.arrays(), right.access.arrays()
+    rules = [one.access.arrays() | one.water.arrays() for one in (left, right)]
     return plain and all(np.array_equal(rules[0][name], rules[1][name]) for name in rules[0])
 
 
@@ -66,10 +66,10 @@ def test_damaged_and_strange_network_files_are_told(tmp_path: Path) -> None:
 def test_a_network_of_a_newer_format_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("superarm.navigation.network.VERSION", 5)
+    monkeypatch.setattr("superarm.navigation.network.VERSION", 6)
     roads.random_network(0).save(tmp_path / "new.npz")
     monkeypatch.setattr("superarm.navigation.network.VERSION", 1)
-    with pytest.raises(DataError, match="format version 5"):
+    with pytest.raises(DataError, match="format version 6"):
         RoadNetwork.load(tmp_path / "new.npz")
 
 

@@ -8,6 +8,17 @@ const units = await import(new URL("units.js", page).href);
 const links = await import(new URL("links.js", page).href);
 const savings = await import(new URL("savings.js", page).href);
 const snapshots = await import(new URL("snapshots.js", page).href);
+const water = await import(new URL("water.js", page).href);
+
+test("water is asked for in boxes that hold the view, and stay while it moves a little", () => {
+  for (const [x, y, span] of [[1.5, 42.5, 0.3], [-0.01, -0.02, 0.001], [179, -80, 12], [0, 0, 0]]) {
+    const [west, south, east, north] = water.waterBox([x, y, x + span, y + span / 2]);
+    assert.ok(west <= x && south <= y && east >= x + span && north >= y + span / 2);
+    assert.ok(east - west <= Math.max(3.01 * span, 0.002));
+  }
+  assert.equal(water.waterPath([1.51, 42.51, 1.69, 42.6]), water.waterPath([1.515, 42.515, 1.695, 42.605]));
+  assert.match(water.waterPath([-0.1, 0.1, 0.1, 0.2]), /^\/v1\/water\?bbox=-?[\d.]+,[\d.]+,[\d.]+,[\d.]+$/);
+});
 
 test("energies are told in the unit that was chosen", () => {
   const auto = { energy: "auto", length: "km" };

@@ -180,7 +180,8 @@ class Geography:
                 }
             )
         collection: dict[str, Any] = {"type": "FeatureCollection", "name": network.name}
-        collection |= {"edges": network.n_edges, "left_out": left_out, "features": features}
+        collection |= {"edges": network.n_edges, "left_out": left_out}
+        collection |= {"water": network.water.n_pieces, "features": features}
         return json.dumps(collection, separators=(",", ":")).encode()
 
 

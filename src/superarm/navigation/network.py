@@ -18,14 +18,15 @@ from superarm.arrays import Matrix, Pairs, Rows, Vector, frozen
 from superarm.errors import DataError
 from superarm.navigation.access import Access, Marks
 from superarm.navigation.names import SimilarNames
+from superarm.navigation.water import Water
 from superarm.saving.files import write_atomically
 from superarm.values import changed
 
 Names = np.ndarray[tuple[int], np.dtype[np.str_]]
 
-VERSION = 4
+VERSION = 5
 _KIND = "superarm-network"
-_WITHOUT_ACCESS = 3  # the version before, which is read as well
+_WITHOUT_ACCESS, _WITHOUT_WATER = 3, 4  # the versions before, which are read as well
 STEEP = 0.35
 """Grades beyond this are hardly a road's (the steepest street of the world has 0.35)."""
 
@@ -55,6 +56,7 @@ class RoadNetwork:
         access: who may drive where; everybody everywhere, if not given.
         streets: names of streets, empty where not known, shape (n,).
         road_class: classes of roads (``primary``, ...), empty where not known, shape (n,).
+        water: what lies below roads on a map; none, if not given.
     """
 
     name: str
@@ -77,6 +79,7 @@ class RoadNetwork:
     access: Access = field(default_factory=lambda: Access.everywhere(0, 0))
     streets: Names = field(default_factory=lambda: np.zeros(0, dtype=np.str_))
     road_class: Names = field(default_factory=lambda: np.zeros(0, dtype=np.str_))
+    water: Water = field(default_factory=Water.none)
 
     def __post_init__(self) -> None:
         """Check what later code relies on."""
@@ -293,12 +296,13 @@ class RoadNetwork:
         return self.shape_xy_m[self.shape_start[edge] : self.shape_start[edge + 1]]
 
     def fingerprint(self) -> str:
-        """Return a checksum of what edges are; lights and shapes may be added to them."""
+        """Return a checksum of what edges are; lights, shapes and water may be added to them."""
         return _checksum({name: getattr(self, name) for name in _LEARNED_FROM})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the network to a file of our own (.npz, no pickle)."""
-        arrays = {name: np.asarray(getattr(self, name)) for name in _ARRAYS} | self.access.arrays()
+        arrays: dict[str, Any] = {name: np.asarray(getattr(self, name)) for name in _ARRAYS}
+        arrays |= self.access.arrays() | self.water.arrays()
         arrays["notes"] = np.array(self.notes, dtype=np.str_)
         arrays["format"] = np.array([_KIND, str(VERSION), _checksum(arrays)])
         write_atomically(path, lambda file: np.savez(file, **arrays))
@@ -322,8 +326,12 @@ class RoadNetwork:
         return _from_arrays(name, arrays)
 
 
-_ARRAYS = tuple(name for name in RoadNetwork.__dataclass_fields__ if name != "access")
-_ADDED = ("streets", "road_class")  # since the version before
+_PARTS: dict[str, tuple[type[Access | Water], tuple[str, ...], int]] = {
+    "access": (Access, tuple(Access.everywhere(0, 0).arrays()), _WITHOUT_ACCESS),
+    "water": (Water, tuple(Water.none().arrays()), _WITHOUT_WATER),
+}  # made of arrays of their own; the last version without them
+_ARRAYS = tuple(name for name in RoadNetwork.__dataclass_fields__ if name not in _PARTS)
+_ADDED = ("streets", "road_class")  # since the version without access
 _LEARNED_FROM = (
     "edge_ids", "length_m", "speed_ms", "from_junction", "to_junction", "turns",
     "junction_xy_m", "junction_height_m",
@@ -347,21 +355,22 @@ def _from_arrays(name: str, arrays: dict[str, Any]) -> RoadNetwork:
             f"{name} is no network file of superarm; read other formats with read_sumo or read_osm"
         )
         raise DataError(msg)
-    if int(kind[1]) not in {VERSION, _WITHOUT_ACCESS}:
-        advice = "install a newer superarm" if int(kind[1]) > VERSION else "make it again"
+    version = int(kind[1])
+    if version not in {VERSION, _WITHOUT_WATER, _WITHOUT_ACCESS}:
+        advice = "install a newer superarm" if version > VERSION else "make it again"
         msg = f"{name} has format version {kind[1]}, this superarm reads {VERSION}; {advice}"
         raise DataError(msg)
-    wanted = {*_ARRAYS, *(Access.everywhere(0, 0).arrays() if int(kind[1]) == VERSION else ())}
-    missing = wanted - set(arrays) - ({*_ADDED} if int(kind[1]) < VERSION else set())
+    parts = {key: part for key, part in _PARTS.items() if version > part[2]}
+    wanted = {*_ARRAYS, *(label for _, labels, _ in parts.values() for label in labels)}
+    missing = wanted - set(arrays) - ({*_ADDED} if version <= _WITHOUT_ACCESS else set())
     if missing:
         msg = f"{name} lacks {sorted(missing)}"
         raise DataError(msg)
     if _checksum(arrays) != kind[2]:
         msg = f"{name} is damaged: its checksum does not match; use another copy or make it again"
         raise DataError(msg)
-    if int(kind[1]) == VERSION:
-        rules = {key: arrays.pop(key) for key in Access.everywhere(0, 0).arrays()}
-        arrays["access"] = Access.from_arrays(rules)
+    for key, (part, labels, _) in parts.items():
+        arrays[key] = part.from_arrays({label: arrays.pop(label) for label in labels})
     arrays["name"], arrays["projection"] = str(arrays["name"]), str(arrays["projection"])
     arrays["notes"] = tuple(arrays["notes"].tolist())
     arrays["offset_m"] = tuple(arrays["offset_m"].tolist())

@@ -318,6 +318,7 @@ def test_network_and_belief_speak_of_the_same_edges(served: Served) -> None:
     [
         ("GET", "/v1/network", "read"),
         ("GET", "/v1/belief", "read"),
+        ("GET", "/v1/water", "read"),
         ("GET", "/v1/stats", "read"),
         ("GET", "/metrics", "read"),
         ("POST", "/v1/routes", "read"),

@@ -2,21 +2,25 @@
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from parts import require_command, require_module, require_networks
 from services import Server, add_key, running, small_city
 from superarm.client import Client, ServiceError
 from superarm.navigation.formats.reading import open_network
+from superarm.navigation.water import Water
 
 require_module("fastapi", "service")
 require_module("playwright", "dev")
@@ -484,6 +488,76 @@ def test_outside_a_demo_it_asks_for_a_key(browser: Browser, tmp_path: Path) -> N
         assert not any(key.split(".")[2] in url for url in asked)
         assert all(url.startswith((server.url, "blob:")) for url in asked)
         page.close()
+
+
+def test_water_lies_below_roads_and_is_asked_for_where_there_is_some(
+    browser: Browser, demo: Server, tmp_path: Path
+) -> None:
+    city = small_city()
+    middle = city.junction_xy_m.mean(axis=0)
+    corners = middle + 500.0 * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1], [-1, -1]])
+    replace(city, water=Water.of([[corners]], ())).save(tmp_path / "wet.npz")
+    key = add_key(str(tmp_path / "t.db"), "read")
+    with running(tmp_path, "--network", "wet.npz", "--database", "t.db", key=key) as server:
+        for scheme in ("light", "dark"):
+            page = browser.new_page(color_scheme=scheme, viewport={"width": 1280, "height": 860})
+            page.on("pageerror", lambda error: complaints(page).append(str(error)))  # noqa: B023
+            page.goto(server.url)
+            page.fill("#key", key)
+            with page.expect_response("**/v1/water?bbox=*"):
+                page.click("#key-form button")
+            page.wait_for_selector("body[data-ready]", timeout=30_000)
+            expect(page.locator("#trips")).to_have_text("0")  # what is believed is there
+            page.select_option("#colour", "plain")
+            wet, water, road = (
+                pixels_of(page),
+                colour_of(page, "--water"),
+                colour_of(page, "--road"),
+            )
+            page.evaluate(f"{STATE}.then(({{state}}) => state.map.showWater({NOTHING}))")
+            dry = pixels_of(page)
+            lake = np.abs(wet - water).max(axis=2) <= ROUNDING
+            assert lake.mean() > 0.02
+            assert (np.abs(dry - water).max(axis=2) <= ROUNDING).mean() < 0.001
+            # roads across the lake are as they are without it
+            rows, columns = np.flatnonzero(lake.any(axis=1)), np.flatnonzero(lake.any(axis=0))
+            across = np.ix_(
+                np.arange(rows[0], rows[-1] + 1), np.arange(columns[0], columns[-1] + 1)
+            )
+            roads = (dry[across] == road).all(axis=2)
+            assert roads.sum() > 100
+            assert np.abs(wet[across][roads] - road).max() <= ROUNDING
+            keep_picture(page, f"water-{scheme}")
+            assert complaints(page) == []
+            page.close()
+    page = browser.new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(demo.url)
+    page.wait_for_selector("body[data-ready]", timeout=30_000)
+    page.wait_for_timeout(600)
+    assert not any("/v1/water" in url for url in asked)
+    page.close()
+
+
+STATE = "import('/page/state.js')"
+NOTHING = "{type: 'FeatureCollection', features: []}"
+
+
+ROUNDING = 2
+"""How far a colour may be off: of pixels that something covers nearly all of."""
+
+
+def pixels_of(page: Page) -> Any:
+    page.wait_for_timeout(1500)
+    picture = Image.open(io.BytesIO(page.locator("#map canvas").screenshot()))
+    return np.asarray(picture.convert("RGB")).astype(int)
+
+
+def colour_of(page: Page, name: str) -> Any:
+    style = "getComputedStyle(document.documentElement)"
+    text = page.evaluate(f"{style}.getPropertyValue('{name}').trim()")
+    return np.array([int(text[i : i + 2], 16) for i in (1, 3, 5)])
 
 
 def test_the_map_library_is_the_one_it_claims_to_be() -> None:

@@ -1,8 +1,8 @@
 """OpenStreetMap extracts (.osm, .osm.gz, .osm.pbf) as road networks (extra `osm`).
 
-All roads of motor vehicles are kept, with who may use them as attributes (`Access`); ways are cut
-where they meet. An edge is named by its way and the nodes at its ends (``123:4>5``), so that it
-keeps its name when other parts of the map change.
+All roads of motor vehicles are kept, with who may use them as attributes (`Access`), and the water
+around them, for maps. Ways are cut where they meet; an edge is named by its way and the nodes at
+its ends (``123:4>5``), so that it keeps its name when other parts of the map change.
 """
 
 import os
@@ -28,6 +28,7 @@ from superarm.navigation.formats.osm_tags import (
     way_of,
 )
 from superarm.navigation.formats.osm_turns import turns_of
+from superarm.navigation.formats.osm_water import read_water
 from superarm.navigation.geography import utm_projection
 from superarm.navigation.network import STEEP, RoadNetwork
 
@@ -158,7 +159,7 @@ class _Builder:
         turns, bits = turns_of(edges, self.found.forbidden, self.found.barriers)
         rows = [index[node] for node in junctions]
         rules = [edge.rules for edge in edges]
-        low = xy.min(axis=0)
+        low, high = xy.min(axis=0), xy.max(axis=0)
         network = RoadNetwork(
             name=_name(self.source),
             edge_ids=np.array([edge.name for edge in edges]),
@@ -179,6 +180,7 @@ class _Builder:
             access=_access(rules, bits),
             streets=np.array([edge.street for edge in edges]),
             road_class=np.array([edge.kind for edge in edges]),
+            water=read_water(self.source, lambda places: plane.xy(places) - low, high - low),
         )
         return replace(network, notes=(*self.notes, *_told_of(network, self.found)))
 

@@ -28,6 +28,7 @@ from superarm.service.http.schemas import Health, Problem
 from superarm.service.http.state import ServiceState, Settings
 from superarm.service.http.surveys import add_surveys
 from superarm.service.http.traces import add_traces
+from superarm.service.http.water import add_water
 from superarm.service.trips.schemas import TripBatch, TripIn, TripOutcome, TripOutcomes
 from superarm.service.trips.traces import TraceIn
 
@@ -96,6 +97,7 @@ def make_app(
     app.state.parts = state
     answer_errors(app)
     add_questions(app, state)
+    add_water(app, state)
     add_surveys(app, state)
     add_charging(app, state)
     add_reports(app, state)

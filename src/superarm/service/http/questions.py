@@ -35,13 +35,16 @@ from superarm.service.routes.schemas import (
 from superarm.service.trips.standings import Standing
 from superarm.service.trips.store import EPOCH, Sums
 
+COST_OF_MAP, DRAWN_EDGES = 20.0, 10.0
+"""What a map costs, in plain requests, and how many things drawn on it cost one more."""
+
 _COST_OF_ALTERNATIVE, _COST_OF_PARAMETERS, _COST_OF_BATTERY = 1.0, 4.0, 1.0
 _COST_OF_FRONT, _COST_OF_HURRY = 10.0, 4.0
-_COST_OF_MAP, _DRAWN_EDGES, _SHOWN_EDGES, _COST_OF_NUMBERS = 20.0, 10.0, 50.0, 10.0
+_SHOWN_EDGES, _COST_OF_NUMBERS = 50.0, 10.0
 _TELLING = 2.0
 _FEW = 10
 
-_Box = Annotated[
+BoxText = Annotated[
     str | None,
     Query(
         description="West, south, east, north in degrees.",
@@ -135,13 +138,13 @@ def add_questions(app: FastAPI, state: ServiceState) -> None:
         tags=["map"],
     )
     async def network(
-        request: Request, key: Reading, bbox: _Box = None, most: _Most = None
+        request: Request, key: Reading, bbox: BoxText = None, most: _Most = None
     ) -> Response:
         """Return the roads as GeoJSON; ids of features are the positions used in `/v1/belief`."""
-        state.charge(key, _COST_OF_MAP)
+        state.charge(key, COST_OF_MAP)
         edges, left_out = await asyncio.to_thread(_edges_in, state, bbox, most)
         if edges is not None:  # the whole network is made once, parts of it again and again
-            state.charge(key, edges.size / _DRAWN_EDGES)
+            state.charge(key, edges.size / DRAWN_EDGES)
         body = await asyncio.to_thread(state.network_json, edges, left_out)
         if "gzip" in request.headers.get("accept-encoding", ""):
             return GeoJson(body, headers={"content-encoding": "gzip", "vary": "accept-encoding"})
@@ -155,12 +158,12 @@ def add_questions(app: FastAPI, state: ServiceState) -> None:
         tags=["map"],
     )
     async def belief(
-        key: Reading, bbox: _Box = None, most: _Most = None, vehicle: ClassName = "car"
+        key: Reading, bbox: BoxText = None, most: _Most = None, vehicle: ClassName = "car"
     ) -> Response:
         """Return what is believed of the energy of every edge, as columns."""
         edges, _ = await asyncio.to_thread(_edges_in, state, bbox, most)
         size = state.network.n_edges if edges is None else edges.size
-        state.charge(key, _COST_OF_MAP + size / _SHOWN_EDGES)
+        state.charge(key, COST_OF_MAP + size / _SHOWN_EDGES)
         body = await state.on_router(
             lambda current: state.navigator.belief(
                 current.posterior, vehicle, CLASSES[vehicle], edges
@@ -179,6 +182,14 @@ def add_questions(app: FastAPI, state: ServiceState) -> None:
         """Return trips, energies, and whether predictions were as sure as they claimed."""
         state.charge(key, _COST_OF_NUMBERS)
         return stats_for(state, key)
+
+
+def box_of(bbox: str) -> tuple[float, float, float, float]:
+    """Return west, south, east and north of a text that has their form."""
+    west, south, east, north = (float(part) for part in bbox.split(","))
+    if west > east or south > north:
+        raise Refused(422, "bbox must be west,south,east,north with west <= east, south <= north")
+    return west, south, east, north
 
 
 def cost_of(request: RouteRequest) -> float:
@@ -330,9 +341,6 @@ def _edges_in(state: ServiceState, bbox: str | None, most: int | None) -> tuple[
             return None, 0
         shown = geography.most_important(np.arange(everything), most)
         return shown, everything - shown.size
-    west, south, east, north = (float(part) for part in bbox.split(","))
-    if west > east or south > north:
-        raise Refused(422, "bbox must be west,south,east,north with west <= east, south <= north")
-    inside = geography.inside((west, south, east, north))
+    inside = geography.inside(box_of(bbox))
     shown = inside if most is None else geography.most_important(inside, most)
     return shown, inside.size - shown.size

@@ -248,7 +248,35 @@ class RoadCollection(BaseModel):
     name: str
     edges: int = Field(description="How many the whole network has.")
     left_out: int = Field(description="Less important ones that are not told, by `most`.")
+    water: int = Field(description="How many pieces of water it has, for `/v1/water`.")
     features: list[Road]
+
+
+class Shape(BaseModel):
+    """A polygon with holes, or a line."""
+
+    type: Literal["Polygon", "LineString"]
+    coordinates: list[list[list[float]]] | list[list[float]]
+
+
+class WaterPiece(BaseModel):
+    """A lake, or a part of a river, a canal or a stream, as GeoJSON."""
+
+    type: Literal["Feature"]
+    id: int
+    geometry: Shape
+    properties: dict[str, Literal["area", "river", "canal", "stream"]] = Field(
+        description="Its `kind`."
+    )
+
+
+class WaterCollection(BaseModel):
+    """The water of a box as GeoJSON, as simple as a view of this size allows."""
+
+    type: Literal["FeatureCollection"]
+    pieces: int = Field(description="How many the whole network has.")
+    left_out: int = Field(description="How many in the box are too small to be seen.")
+    features: list[WaterPiece]
 
 
 class Profile(BaseModel):

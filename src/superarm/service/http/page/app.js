@@ -8,6 +8,7 @@ import { makeKey, noteStats, refreshOperator } from "./operator.js";
 import { state } from "./state.js";
 import { clearRoute, explain, exported, findPlan, findReach, findRoute, place, setEnd, showRoute } from "./trip.js";
 import { energy } from "./units.js";
+import { waterPath } from "./water.js";
 
 const MOST_ROADS = 8000;  // in one view: two megabytes
 const LARGE = 12000;
@@ -44,10 +45,29 @@ function setNetwork(/** @type {any} */ network) {
 
 /** @type {number | undefined} */
 let waiting;
+/** @type {number | undefined} */
+let thirsty;
+let drawn = "";
+
+/** The water of what is seen, where the network has any; somebody's tiles show their own. */
+async function refreshWater() {
+  if (!state.map || !state.network?.water || state.map.background.tiles) return;
+  const path = waterPath(state.map.box());
+  if (path === drawn) return;
+  drawn = path;
+  try {
+    const water = await ask("GET", path);
+    if (path === drawn) state.map.showWater(water);
+  } catch {
+    if (path === drawn) drawn = "";  // roads are shown without; the next move asks again
+  }
+}
 
 /** Another part of a large map: its roads, and what is believed of them. */
 function viewed() {
   remember();
+  clearTimeout(thirsty);
+  thirsty = window.setTimeout(refreshWater, 250);
   if (!state.network || state.network.edges <= LARGE) return;
   clearTimeout(waiting);
   waiting = window.setTimeout(async () => {
@@ -196,6 +216,7 @@ async function begin() {
     try {
       state.map = new RoadMap("map", /** @type {any} */ (state.network), settings, { click: clicked, hover: hovered, view: viewed, moved: (which, point) => { setEnd(which, point); if (place("start") && place("goal")) findRoute(); } });
       await state.map.ready;
+      await refreshWater();
     } catch {
       state.map = null;
     }

@@ -1,10 +1,10 @@
-// The network as a map: roads by class, fog over what is not known, routes, areas, stations and cars above.
+// The network as a map: water, roads by class above it, fog over what is not known, routes, areas, stations and cars above.
 
 import * as maplibre from "/page/vendor/maplibre-gl.mjs";
 
 /**
  * @typedef {{ type: string, id: number, geometry: { type: string, coordinates: number[][] }, properties: Record<string, any> }} Road
- * @typedef {{ name: string, edges: number, left_out: number, features: Road[] }} Network
+ * @typedef {{ name: string, edges: number, left_out: number, water: number, features: Road[] }} Network
  * @typedef {{ lng: number, lat: number }} Point
  */
 
@@ -38,6 +38,10 @@ const beside = [
   "interpolate", ["exponential", 1.6], ["zoom"],
   11, ["*", ["get", "both"], ["*", 0.55, RANK]], 17, ["*", ["get", "both"], ["+", 0.4, ["*", 3, RANK]]],
 ];
+
+// rivers are wider than canals, and these than streams
+const FLOW = ["match", ["get", "kind"], "river", 2.4, "canal", 1.6, 1];
+const flowing = ["interpolate", ["exponential", 1.6], ["zoom"], 10, ["*", 0.5, FLOW], 13, ["*", 0.9, FLOW], 17, ["*", 2.6, FLOW]];
 
 const foggy = (/** @type {number} */ share) => ["interpolate", ["linear"], ["zoom"], 10, 3 * share, 13, 11 * share, 15, 28 * share, 18, 90 * share];
 
@@ -104,9 +108,11 @@ export class RoadMap {
       map.addLayer({ id: "tiles", type: "raster", source: "tiles", paint: { "raster-saturation": -0.6, "raster-opacity": 0.6 } });
     }
     map.addSource("roads", { type: "geojson", data: this.network, tolerance: 0.2 });
-    for (const name of ["reach", "others", "route", "stations", "cars"]) map.addSource(name, { type: "geojson", data: none });
+    for (const name of ["water", "reach", "others", "route", "stations", "cars"]) map.addSource(name, { type: "geojson", data: none });
     const round = { "line-cap": "round", "line-join": "round", "line-sort-key": ["get", "rank"] };
     const plain = { "line-cap": "round", "line-join": "round" };
+    map.addLayer({ id: "water", type: "fill", source: "water", filter: ["==", ["get", "kind"], "area"], paint: {} });
+    map.addLayer({ id: "streams", type: "line", source: "water", filter: ["!=", ["get", "kind"], "area"], layout: plain, paint: { "line-width": flowing } });
     map.addLayer({ id: "reach", type: "fill", source: "reach", paint: { "fill-opacity": 0.16 } });
     map.addLayer({ id: "reach-line", type: "line", source: "reach", paint: { "line-width": 1.5, "line-opacity": 0.8 } });
     map.addLayer({ id: "casing", type: "line", source: "roads", minzoom: 12, layout: round, paint: { "line-width": wide(0.9, 5.4, 1.6), "line-offset": beside } });
@@ -139,6 +145,8 @@ export class RoadMap {
     const [afar, near] = { fog: [pale, plain], plain: [plain, plain] }[layer] ?? [coloured, coloured];
     const set = (/** @type {string} */ id, /** @type {string} */ name, /** @type {any} */ to) => map.setPaintProperty(id, name, to);
     set("back", "background-color", colour("--map"));
+    set("water", "fill-color", colour("--water"));
+    set("streams", "line-color", colour("--water"));
     set("casing", "line-color", colour("--road-casing"));
     // always by zoom: the map library does not take a colour by zoom back for one without
     set("roads", "line-color", ["interpolate", ["linear"], ["zoom"], 12, afar, 12.8, near]);
@@ -163,6 +171,11 @@ export class RoadMap {
     this.network = network;
     this.shown = new Map();
     this.map.getSource("roads").setData(network);
+  }
+
+  /** The water of a part of the map. @param {any} water GeoJSON */
+  showWater(water) {
+    this.map.getSource("water").setData(water);
   }
 
   /** Values of roads by their ids; only what has changed is set. @param {string} name @param {Map<number, number>} values */
