@@ -358,7 +358,10 @@ def _from_arrays(name: str, arrays: dict[str, Any]) -> RoadNetwork:
     version = int(kind[1])
     if version not in {VERSION, _WITHOUT_WATER, _WITHOUT_ACCESS}:
         advice = "install a newer superarm" if version > VERSION else "make it again"
-        msg = f"{name} has format version {kind[1]}, this superarm reads {VERSION}; {advice}"
+        msg = (
+            f"{name} has format version {kind[1]}, this superarm reads {_WITHOUT_ACCESS} to "
+            f"{VERSION}; {advice}"
+        )
         raise DataError(msg)
     parts = {key: part for key, part in _PARTS.items() if version > part[2]}
     wanted = {*_ARRAYS, *(label for _, labels, _ in parts.values() for label in labels)}
