@@ -52,6 +52,7 @@ MOST_TOUCHED = 4_000
 
 _SOLVED_AT_ONCE = 64
 _REFINEMENTS = 4
+_ALWAYS_PREPARED = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,10 +288,13 @@ class EnsembleGP(ObservesSums):
         said = seen.weighted - seen.times(self.prior.mean[:, None])[:, 0]
         told_now = np.column_stack([said, said[:, None] + noise]) - seen.times(self._field)
         residual = self.residual + self.root.transposed(told_now)
+        features = self.root.features
+        if self._rows_kept + size <= self._most_prepared:
+            seen = seen.prepared(features)
         later = changed(
             self,
             observations=_merged((*self.observations, seen.compact())),
-            inner=frozen(self.inner + seen.projected(self.root.features)),
+            inner=frozen(self.inner + seen.projected(features)),
             noise=frozen(self.noise + noise),
         )
         solved = later.solved(self.latent, residual)
@@ -301,6 +305,15 @@ class EnsembleGP(ObservesSums):
             reached=solved.largest,
             iterations=solved.iterations,
         )
+
+    @property
+    def _rows_kept(self) -> int:
+        return sum(piece.rows.shape[0] for piece in self.observations)
+
+    @property
+    def _most_prepared(self) -> int:
+        """How many rows keep what they say of features: no more memory than the features have."""
+        return max(self.root.n_arms // 2, _ALWAYS_PREPARED)
 
     @cached_property
     def _precision_diagonal(self) -> Vector:
@@ -320,7 +333,7 @@ class EnsembleGP(ObservesSums):
             step, count = self._step(left)
             iterations += count
             solution = solution + step
-            left = left - step - self.root.transposed(self._said(self.root.times(step)))
+            left = left - step - self.root.transposed(self._said_by(step))
             largest = float(norms_of(left).max(initial=0.0))
             if largest <= self.tolerance:
                 return Solved(solution, left, largest, iterations)
@@ -334,23 +347,42 @@ class EnsembleGP(ObservesSums):
         """Return what to add to a solution, and how many iterations that took."""
         rank, root = self.root.rank, self.root
         shift = self._over_features(residual[:rank])
-        right = residual[rank:] - root.rest_transposed(self._said(root.features @ shift))
+        right = residual[rank:] - root.rest_transposed(self._said_by_features(shift))
         found = conjugate_gradients(self._rest_times, right, 0.9 * self.tolerance)
-        said = self._said(root.rest_times(found.solution))
-        shift = self._over_features(residual[:rank] - root.features.T @ said)
+        known = self._said_of_features(root.rest_times(found.solution))
+        shift = self._over_features(residual[:rank] - known)
         return np.concatenate([shift, found.solution]), found.iterations
 
     def _rest_times(self, latent: Matrix) -> Matrix:
         root = self.root
-        said = self._said(root.rest_times(latent))
-        known = self._over_features(root.features.T @ said)
-        return latent + root.rest_transposed(said - self._said(root.features @ known))
+        values = root.rest_times(latent)
+        known = self._over_features(self._said_of_features(values))
+        return latent + root.rest_transposed(self._said(values) - self._said_by_features(known))
 
     def _said(self, values: Matrix) -> Matrix:
         """Return A times columns."""
         total = np.zeros(values.shape)
         for piece in self.observations:
             total += piece.times(values)
+        return total
+
+    def _said_by(self, latent: Matrix) -> Matrix:
+        """Return A L times columns."""
+        rank, root = self.root.rank, self.root
+        return self._said(root.rest_times(latent[rank:])) + self._said_by_features(latent[:rank])
+
+    def _said_by_features(self, latent: Matrix) -> Matrix:
+        """Return A U times columns."""
+        total = np.zeros((self.root.n_arms, latent.shape[1]))
+        for piece in self.observations:
+            total += piece.times_features(self.root.features, latent)
+        return total
+
+    def _said_of_features(self, values: Matrix) -> Matrix:
+        """Return U^T A times columns."""
+        total = np.zeros((self.root.rank, values.shape[1]))
+        for piece in self.observations:
+            total += piece.said_of(self.root.features, values)
         return total
 
     def _over_features(self, right: Matrix) -> Matrix:

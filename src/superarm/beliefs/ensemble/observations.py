@@ -22,7 +22,7 @@ from scipy.special import ndtri
 from superarm.arrays import Matrix, Rows, Vector, as_vector, frozen
 from superarm.beliefs.prior import checked_noise
 from superarm.beliefs.sums.evidence import Evidence, checked_common, floats, rows_times
-from superarm.values import assembled
+from superarm.values import assembled, changed
 
 _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _BITS = 2.0**-53
@@ -42,6 +42,7 @@ class Observations:
         squares: observations squared, over their noise.
         log_noise: the logarithm of the determinant of the noise.
         count: how many observations.
+        told: (I - V^T V) W U with the features U of a prior, shape (m, R), if it was prepared.
     """
 
     rows: csr_array
@@ -51,6 +52,7 @@ class Observations:
     squares: float
     log_noise: float
     count: int
+    told: Matrix | None = None
 
     @classmethod
     def nothing(cls, n_arms: int) -> "Observations":
@@ -96,11 +98,43 @@ class Observations:
 
     def times(self, values: Matrix) -> Matrix:
         """Return A times columns, shape (n, s)."""
-        seen = self.rows @ values
+        total: Matrix = self.rows.T @ self._without_shared(self.rows @ values)
+        if self.has_diagonal:
+            total += self.diagonal[:, None] * values
+        return total
+
+    def prepared(self, features: Matrix) -> "Observations":
+        """Return the same with what is said of features kept, which makes `without` fast."""
+        return changed(self, told=frozen(self._without_shared(self.rows @ features)))
+
+    def said_of(self, features: Matrix, values: Matrix) -> Matrix:
+        """Return U^T A times columns, shape (R, s)."""
+        if self.told is None:
+            return features.T @ self.times(values)
+        found: Matrix = self.told.T @ (self.rows @ values)
+        if self.has_diagonal:
+            found += features.T @ (self.diagonal[:, None] * values)
+        return found
+
+    def times_features(self, features: Matrix, latent: Matrix) -> Matrix:
+        """Return A U times columns, shape (n, s)."""
+        if self.told is None:
+            return self.times(features @ latent)
+        found: Matrix = self.rows.T @ (self.told @ latent)
+        if self.has_diagonal:
+            found += self.diagonal[:, None] * (features @ latent)
+        return found
+
+    @cached_property
+    def has_diagonal(self) -> bool:
+        """Whether single arms were added up."""
+        return bool(self.diagonal.any())
+
+    def _without_shared(self, seen: Matrix) -> Matrix:
+        """Return I - V^T V times columns."""
         if self.shares.shape[0]:
             seen -= self.shares.T @ (self.shares @ seen)
-        total: Matrix = self.rows.T @ seen + self.diagonal[:, None] * values
-        return total
+        return seen
 
     def noise(self, normals: Matrix) -> Matrix:
         """Return columns of covariance A, from one standard normal number per row and column.
@@ -131,7 +165,7 @@ class Observations:
         if self.shares.shape[0]:
             shared = self.shares @ seen
             inner -= shared.T @ shared
-        if self.diagonal.any():
+        if self.has_diagonal:
             inner += features.T @ (self.diagonal[:, None] * features)
         total: Matrix = (inner + inner.T) / 2
         return total
@@ -141,6 +175,9 @@ class Observations:
         shares = [part for part in (self.shares, other.shares) if part.shape[1]]
         rows = self.rows.shape[0] + other.rows.shape[0]
         together = block_diag(shares, format="csr") if shares else csr_array((0, rows))
+        told = None
+        if self.told is not None and other.told is not None:
+            told = frozen(np.concatenate([self.told, other.told]))
         return Observations(
             rows=csr_array(vstack([self.rows, other.rows], format="csr")),
             shares=csr_array(together),
@@ -149,6 +186,7 @@ class Observations:
             squares=self.squares + other.squares,
             log_noise=self.log_noise + other.log_noise,
             count=self.count + other.count,
+            told=told,
         )
 
     def compact(self) -> "Observations":
@@ -169,6 +207,7 @@ class Observations:
             squares=self.squares,
             log_noise=self.log_noise,
             count=self.count,
+            told=None if self.told is None else frozen(self.told[~single]),
         )
 
     def stored(self) -> dict[str, object]:
@@ -177,6 +216,7 @@ class Observations:
             "diagonal": self.diagonal,
             "weighted": self.weighted,
             "sums": np.array([self.squares, self.log_noise, float(self.count)]),
+            "told": self.told,
         }
         for name in ("rows", "shares"):
             matrix: csr_array = getattr(self, name)
@@ -203,6 +243,7 @@ class Observations:
             squares=squares,
             log_noise=log_noise,
             count=int(count),
+            told=parts["told"],
         )
 
     @property
