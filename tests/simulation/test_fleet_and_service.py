@@ -15,8 +15,14 @@ from superarm.navigation import RoadModel, Vehicle, kinetic_energy
 
 require_module("libsumo", "simulation")
 
-from superarm.demos.fleet import measured  # noqa: E402 - where it is installed
-from superarm.simulation import METHODS, Drive, SumoWorld, Trip, planner  # noqa: E402
+from superarm.demos.fleet import (  # noqa: E402 - where it is installed
+    RIVALS,
+    ServicePlanner,
+    drive_fleet,
+    measured,
+    saved_against,
+)
+from superarm.simulation import METHODS, Drive, Settings, SumoWorld, Trip, planner  # noqa: E402
 from superarm.simulation.planners import WITHOUT_TIMES  # noqa: E402
 
 CITY = small_city()
@@ -34,12 +40,14 @@ def test_a_fleet_asks_drives_and_reports(tmp_path: Path) -> None:
             done = subprocess.run(
                 [SUPERARM, "simulate", "--service", server.url, "--network",
                  str(tmp_path / "city.npz"), "--days", "1", "--vehicles", "5",
-                 "--seconds", "60", "--report", report],
+                 "--seconds", "60", "--report", report, "--rivals"],
                 env=environment, capture_output=True, text=True, check=False,
             )  # fmt: skip
             assert done.returncode == 0, done.stderr
             assert "day 1: 5 trips" in done.stdout
             assert "0 failed, 0 reports refused" in done.stdout
+            for rival in RIVALS:
+                assert f"saved against {rival} routes, measured over 5 trips" in done.stdout
         server.learned(10)
 
 
@@ -64,6 +72,43 @@ def test_what_is_reported_adds_up() -> None:
 def world() -> Any:
     with SumoWorld(CITY) as made:
         yield made
+
+
+class AsPhysicsSay:
+    """A service that learns nothing: it answers with the route of plain physics."""
+
+    def __init__(self, world: SumoWorld) -> None:
+        self.network = world.network
+        self.chosen = planner("physics", world.network, world.vehicle, np.random.default_rng(0))
+
+    def route(self, start: str, goal: str, **_: Any) -> dict[str, Any]:
+        first, last = self.network.positions([start, goal])
+        assert first is not None
+        assert last is not None
+        edges = self.chosen.route(Trip("asked", first, last, 0.0))
+        names = self.network.edge_ids[edges].tolist()
+        energies = dict.fromkeys(("energy_wh", "energy_low_wh", "energy_high_wh"), 1.0)
+        return {"edges": names, "route_id": "", **energies}
+
+    def report(self, *_: Any, **__: Any) -> None: ...
+
+
+def test_nothing_is_saved_against_the_same_routes() -> None:
+    with SumoWorld(CITY, settings=Settings(imperfection=0.0)) as world:  # nobody dawdles by chance
+        asking = ServicePlanner(world, AsPhysicsSay(world))  # type: ignore[arg-type] - acts as one
+        days = drive_fleet(asking, days=2, vehicles=6, seconds=60.0, rivals=RIVALS)
+    same, other = (saved_against(rival, days) for rival in RIVALS)
+    assert same.trips == other.trips == 12
+    assert (same.energy_wh, same.energy_error, same.time_s, same.time_error) == (0, 0, 0, 0)
+    energies = np.concatenate([day.saved["fastest"][:, 0] for day in days])
+    assert_allclose(other.energy_wh, energies.mean())
+    assert_allclose(other.energy_error, energies.std(ddof=1) / np.sqrt(12))
+
+
+def test_no_trips_save_nothing_that_is_known() -> None:
+    none = saved_against("physics", [])
+    assert none.trips == 0
+    assert np.isnan([none.energy_wh, none.energy_error, none.time_s]).all()
 
 
 @pytest.mark.parametrize("method", METHODS)

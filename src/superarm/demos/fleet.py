@@ -1,20 +1,24 @@
 """A fleet in SUMO that drives by a running service: it asks over HTTP, drives, and reports."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
 
 import numpy as np
 
-from superarm.arrays import Rows
+from superarm.arrays import Matrix, Rows
 from superarm.client import Client, ServiceError
 from superarm.errors import InfeasibleError
-from superarm.simulation import Day, Drive, SumoWorld, Trip
+from superarm.simulation import Day, Drive, SumoWorld, Trip, planner
 
 Report = Literal["totals", "spans", "edges"]
 
+RIVALS = ("physics", "fastest")
+"""Routes that learn nothing, which the same trips are driven on as well."""
+
 _SPAN = 10
+_FEWEST = 2
 
 
 @dataclass(eq=False)
@@ -119,6 +123,7 @@ class FleetDay:
         time_s: per trip.
         refused: reports that were not taken.
         problem: why the first of the failed ones failed.
+        saved: by rival, what each trip saved that arrived both ways: Wh and seconds, shape (m, 2).
     """
 
     number: int
@@ -130,36 +135,91 @@ class FleetDay:
     time_s: float
     refused: int
     problem: str = ""
+    saved: dict[str, Matrix] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What trips saved against a rival, measured.
+
+    Attributes:
+        trips: how many were driven both ways.
+        energy_wh: per trip.
+        energy_error: its standard error; not a number of fewer than two trips.
+        time_s: per trip.
+        time_error: its standard error.
+    """
+
+    trips: int
+    energy_wh: float
+    energy_error: float
+    time_s: float
+    time_error: float
+
+
+def saved_against(rival: str, days: Sequence[FleetDay]) -> Saved:
+    """Return what the trips of some days saved against a rival, the same trips in the same traffic.
+
+    Args:
+        rival: one of `RIVALS` that was driven.
+        days: as `drive_fleet` returns them.
+    """
+    parts = [day.saved[rival] for day in days if rival in day.saved]
+    trips = np.concatenate(parts) if parts else np.empty((0, 2))
+    none = np.full(2, np.nan)
+    mean = trips.mean(axis=0) if len(trips) else none
+    error = trips.std(axis=0, ddof=1) / np.sqrt(len(trips)) if len(trips) >= _FEWEST else none
+    return Saved(len(trips), float(mean[0]), float(error[0]), float(mean[1]), float(error[1]))
 
 
 def drive_fleet(  # noqa: PLR0913 - a fleet has these parts
-    planner: ServicePlanner,
+    asking: ServicePlanner,
     *,
     days: int,
     vehicles: int,
     seconds: float = 3600.0,
     seed: int = 0,
+    rivals: Sequence[str] = (),
     done: Callable[[FleetDay], None] | None = None,
 ) -> list[FleetDay]:
     """Let a fleet drive for some days, and return how each went.
 
     Args:
-        planner: who asks the service.
+        asking: who asks the service.
         days: how many.
         vehicles: trips a day.
         seconds: of every day in which trips depart.
         seed: of the trips.
+        rivals: some of `RIVALS`: methods that drive the same trips, each in a simulation of its
+            own with the same traffic, so that what the service saves is measured, not estimated.
         done: called after every day.
     """
-    found = []
+    world, found = asking.world, []
+    beside = [
+        (name, planner(name, world.network, world.vehicle, np.random.default_rng(seed)))
+        for name in rivals
+    ]
     for number in range(1, days + 1):
-        planner.day, before = number, len(planner.refused)
-        trips = planner.world.trips(number, vehicles, 0.0, seconds, seed)
-        day = planner.world.day(number, trips, planner)
-        found.append(_summed(number, day, planner, len(planner.refused) - before))
+        asking.day, before = number, len(asking.refused)
+        trips = world.trips(number, vehicles, 0.0, seconds, seed)
+        day = world.day(number, trips, asking)
+        one = _summed(number, day, asking, len(asking.refused) - before)
+        saved = {name: _saved(day, world.day(number, trips, rival)) for name, rival in beside}
+        found.append(replace(one, saved=saved))
         if done is not None:
             done(found[-1])
     return found
+
+
+def _saved(day: Day, rival: Day) -> Matrix:
+    """Return energy and time that trips saved, of those that arrived both ways, shape (m, 2)."""
+    theirs = {drive.trip.name: drive for drive in rival.drives}
+    rows = [
+        (other.total_wh - drive.total_wh, other.total_s - drive.total_s)
+        for drive in day.drives
+        if (other := theirs.get(drive.trip.name)) is not None
+    ]
+    return np.array(rows).reshape(-1, 2)
 
 
 def _summed(number: int, day: Day, planner: ServicePlanner, refused: int) -> FleetDay:
