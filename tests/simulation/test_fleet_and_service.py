@@ -95,7 +95,7 @@ class AsPhysicsSay:
 
 def test_nothing_is_saved_against_the_same_routes() -> None:
     with SumoWorld(CITY, settings=Settings(imperfection=0.0)) as world:  # nobody dawdles by chance
-        asking = ServicePlanner(world, AsPhysicsSay(world))  # type: ignore[arg-type] - acts as one
+        asking = ServicePlanner(world, AsPhysicsSay(world))  # type: ignore[arg-type]  # acts as one
         days = drive_fleet(asking, days=2, vehicles=6, seconds=60.0, rivals=RIVALS)
     same, other = (saved_against(rival, days) for rival in RIVALS)
     assert same.trips == other.trips == 12
