@@ -24,7 +24,8 @@ MOST_AHEAD = timedelta(days=366)
 """Clocks differ, and may be set wrongly, here or there; beyond this it is no clock."""
 
 _SHOWN = 100
-_Energy = Annotated[
+TripId = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\x21-\x7e]+$")]
+Energy = Annotated[
     float, Field(strict=True, ge=-1e8, le=1e8, description="Wh; negative if regenerated.")
 ]
 
@@ -45,7 +46,7 @@ Time = Annotated[Moment, AfterValidator(_plausible)]
 """RFC 3339 with an offset, which says what time of day it was there."""
 
 _MOST_SECONDS = 7 * 86_400.0
-_Seconds = Annotated[
+Seconds = Annotated[
     float, Field(strict=True, ge=0, le=_MOST_SECONDS, description="How long it took, in s.")
 ]
 
@@ -55,14 +56,14 @@ class Span(Given):
 
     first: Annotated[int, Field(ge=0, lt=MOST_TRIP_EDGES)]
     last: Annotated[int, Field(ge=0, lt=MOST_TRIP_EDGES)]
-    energy_wh: _Energy
-    duration_s: _Seconds | None = None
+    energy_wh: Energy
+    duration_s: Seconds | None = None
 
 
 class TripIn(Given):
     """Report a trip: its edges (or a route id) and the energy of edges, spans, or the whole."""
 
-    trip_id: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\x21-\x7e]+$")]
+    trip_id: TripId
     route_id: (
         Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS, pattern=r"^[0-9A-Za-z_-]+$")]
         | None
@@ -78,11 +79,11 @@ class TripIn(Given):
         default=None, description="Left out: that of the route, else a car."
     )
     driven_at: Time = Field(description="RFC 3339 with offset.")
-    edge_energy_wh: Annotated[list[_Energy | None], Field(max_length=MOST_TRIP_EDGES)] | None = (
+    edge_energy_wh: Annotated[list[Energy | None], Field(max_length=MOST_TRIP_EDGES)] | None = (
         Field(default=None, description="One per edge; null where none was measured.")
     )
     spans: Annotated[list[Span], Field(min_length=1, max_length=MOST_TRIP_EDGES)] | None = None
-    total_energy_wh: _Energy | None = None
+    total_energy_wh: Energy | None = None
     speeds_ms: (
         Annotated[
             list[Annotated[float, Field(ge=0, le=MOST_SPEED_MS)]],
@@ -94,10 +95,10 @@ class TripIn(Given):
         description="Speed at which each edge was entered, and at the end: energy of motion that "
         "passes from one edge to the next is then not charged to roads.",
     )
-    duration_s: _Seconds | None = Field(
+    duration_s: Seconds | None = Field(
         default=None, description="Of the whole trip; or give those of edges or spans."
     )
-    edge_duration_s: Annotated[list[_Seconds | None], Field(max_length=MOST_TRIP_EDGES)] | None = (
+    edge_duration_s: Annotated[list[Seconds | None], Field(max_length=MOST_TRIP_EDGES)] | None = (
         Field(default=None, description="One per edge; null where none was measured.")
     )
     temperature_c: Temperature | None = None
