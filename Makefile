@@ -59,8 +59,8 @@ format: $(VENV)/test.stamp
 bench: $(VENV)/bench.stamp
 	$(BIN)/python benchmarks/run.py
 
-bench-service: $(VENV)/test.stamp
-	$(BIN)/python benchmarks/run.py service
+bench-service: $(VENV)/bench.stamp
+	$(BIN)/python benchmarks/run.py service hierarchies
 
 soak: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/run.py service:soak

@@ -28,6 +28,7 @@ NAMES = (
     "matching",
     "exploring",
     "planning",
+    "hierarchies",
 )
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"

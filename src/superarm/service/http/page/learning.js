@@ -126,6 +126,7 @@ export async function refreshTour() {
   at("progress").value = progress.done;
   if (last || progress.trips.length < 20) for (const trip of progress.trips) state.map?.drive(lineOf(trip.edges), 2 + trip.true_minutes / 4);
   state.trips = [...state.trips, ...progress.trips].slice(-2000);
+  at("regret-figure").hidden = !state.trips.length;
   drawRegret(at("regret"), state.trips);
   showSaved();
   if (state.trips.length > 4) {
