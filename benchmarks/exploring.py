@@ -25,7 +25,7 @@ def season(fleet: Fleet, seed: int, mode: str, rule: str) -> tuple[np.ndarray, f
     drivetrain, router, reader = (
         fleet.drivetrain(CLASSES["car"]),
         Router(fleet.network),
-        Reader(fleet),
+        Reader.of(fleet),
     )
     trips, chance = np.random.default_rng(seed), np.random.default_rng(seed + 77)
     truth._rng = np.random.default_rng(seed + 5)  # noqa: SLF001 - the same noise for all

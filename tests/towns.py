@@ -30,7 +30,7 @@ class Town:
     def __init__(self, network: RoadNetwork) -> None:
         self.network = network
         self.fleet = Fleet(network)
-        self.reader = Reader(self.fleet)
+        self.reader = Reader.of(self.fleet)
         self.prior: Any = self.fleet.prior()
         n = network.n_edges
         self._paths = Paths.on_turns(n, network.turns, *(int(e) for e in network.turns[0]))
@@ -54,7 +54,7 @@ class Town:
             return found
         return RoadPosterior(
             self.fleet,
-            belief,
+            found.belief,
             0,
             trips,
             found.std,

@@ -18,6 +18,7 @@ from superarm.beliefs.ensemble import Observations, PriorRoot
 from superarm.beliefs.ensemble.observations import keyed_normals
 from superarm.kernels import (
     RBF,
+    Beside,
     Constant,
     GraphMatern,
     Kernel,
@@ -81,6 +82,8 @@ def gram_of(root: PriorRoot) -> Matrix:
         Linear(2.0),
         LOCAL,
         2.0 * GraphMatern(RING, LENGTHS, nu=1, normalise="correlation"),
+        Beside(Linear() + SCALED * GraphMatern(RING, LENGTHS), N - 4, PerArm(1.5)),
+        Beside(PerArm(0.5) + Constant(0.2), 7, 0.3 * LOCAL + Linear()),
         SCALED * GraphMatern(RING, LENGTHS, nu=3, normalise="none"),
         (PerArm(0.4) + Constant(0.1)) * (Linear() + 1.0),
         PerArm(0.4) * RBF(1.0),
@@ -140,7 +143,10 @@ def test_rows_say_what_the_summed_evidence_says(seen: Any, rng: np.random.Genera
     for form in (rows, rows.compact(), rows.compact() + Observations.nothing(N)):
         assert_allclose(form.times(columns), precision @ columns, atol=1e-9 * scale)
         assert_allclose(form.precision_diagonal, np.diag(precision), atol=1e-10 * scale)
-        assert_allclose(form.projected(columns), columns.T @ precision @ columns, atol=1e-8 * scale)
+        inner, carried = form.projected(columns, columns.T[:, :2].copy())
+        assert_allclose(inner, columns.T @ precision @ columns, atol=1e-8 * scale)
+        turned = columns @ columns.T[:, :2]
+        assert_allclose(carried, precision @ turned, atol=1e-8 * scale * N)
         assert_allclose(form.weighted, evidence.weighted, atol=1e-9 * scale)
         assert_allclose(form.squares, evidence.squares, atol=1e-9 * scale)
         assert_allclose(form.log_noise, evidence.log_noise, atol=1e-9)
@@ -153,6 +159,46 @@ def test_noise_has_the_covariance_of_the_evidence(seen: Any) -> None:
     root = rows.noise(np.eye(rows.rows.shape[0]))
     precision = Evidence.of_functionals(*seen).precision.toarray()
     assert_allclose(root @ root.T, precision, atol=1e-9 * np.abs(precision).max())
+
+
+@given(functionals())
+def test_observations_of_other_arms_and_back(seen: Any) -> None:
+    rows, _ = Observations.of_functionals(*seen), Evidence.of_functionals(*seen)
+    places, scales = np.arange(N)[::-1] + 2, np.linspace(0.5, 2.0, N)
+    moved = rows.compact().moved(N + 3, places, scales).evidence()
+    expected = Evidence.of_functionals(*seen).moved(N + 3, places, scales)
+    scale = np.abs(expected.precision.toarray()).max()
+    assert_allclose(moved.precision.toarray(), expected.precision.toarray(), atol=1e-9 * scale)
+    assert_allclose(moved.weighted, expected.weighted, atol=1e-9 * scale)
+    again = Observations.restored(dict(rows.stored()))
+    assert_array_equal(again.times(np.eye(N)), rows.times(np.eye(N)))
+
+
+@given(rngs(), st.integers(1, 6), finite(0.1, 50.0), st.booleans())
+def test_gains_that_are_not_learned_are_noise_of_each_trip(
+    rng: np.random.Generator, trips: int, precision: float, common: bool
+) -> None:
+    sizes = rng.integers(1, 4, size=trips)
+    count, groups = int(sizes.sum()), np.repeat(np.arange(trips), sizes)
+    magnitude, noise = np.exp(rng.normal(size=count)), np.exp(rng.normal(size=count))
+    roads = rng.standard_normal((count, N - 1)) * (rng.random((count, N - 1)) < 0.4)
+    values = rng.standard_normal(count)
+    spread = 0.3 if common else 0.0
+
+    def shares(of: Vector) -> csr_array:
+        return csr_array((of, (groups, np.arange(count))), shape=(trips, count))
+
+    with_gain = csr_array(np.column_stack([roads, -magnitude]))
+    seen = Observations.of_functionals(with_gain, values, noise, shares(spread * magnitude))
+    found = seen.without_last(precision)
+    deviation = np.sqrt(spread**2 + 1 / precision) * magnitude
+    expected = Observations.of_functionals(csr_array(roads), values, noise, shares(deviation))
+    scale = np.abs(expected.evidence().precision.toarray()).max() + 1e-9
+    left, right = found.evidence(), expected.evidence()
+    assert_allclose(left.precision.toarray(), right.precision.toarray(), atol=1e-9 * scale)
+    assert_allclose(left.weighted, right.weighted, atol=1e-9 * scale)
+    assert_allclose(left.squares, right.squares, rtol=1e-9, atol=1e-9)
+    assert_allclose(left.log_noise, right.log_noise, rtol=1e-9, atol=1e-9)
 
 
 def test_keyed_normals_are_normal_and_depend_on_their_key_alone() -> None:
@@ -332,7 +378,7 @@ def test_bad_observations_are_refused_and_change_nothing() -> None:
 
 def test_evidence_that_links_too_many_arms_is_refused() -> None:
     arms = Arms(np.arange(4_200))
-    belief = EnsembleGP.from_kernel(arms, PerArm(1.0), 1.0, n_draws=1)
+    belief = EnsembleGP.from_kernel(arms, PerArm(1.0), 1.0, n_draws=1, tolerance=1e-9)
     places = np.arange(4_200)
     seen = Evidence.of_sums(places, [0, 4_200], [1.0], np.ones(4_200))
     with pytest.raises(CapacityError, match="condition_functionals"):

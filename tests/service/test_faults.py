@@ -57,7 +57,7 @@ def snapshots_in(folder: Path, url: str, network: RoadNetwork = CITY) -> Snapsho
     identity = database.identity()
     database.close()
     fleet = Fleet(network)
-    return Snapshots(folder, fleet.fingerprint(), identity, fleet.time_model)
+    return Snapshots(folder, fleet.fingerprint(), identity, fleet.time_model, fleet.prior)
 
 
 def newest_snapshot(database: str, network: RoadNetwork = CITY) -> Learned:
@@ -72,7 +72,7 @@ def assert_as_rebuilt(learned: Learned, url: str) -> None:
     """The belief equals the one made from all trips at once."""
     fleet = Fleet(CITY)
     database = Database(url)
-    news = History(database, Reader(fleet)).since(Cursor())
+    news = History(database, Reader.of(fleet)).since(Cursor())
     database.close()
     expected: Any = fleet.prior().condition_evidence(news.evidence)
     found: Any = learned.belief

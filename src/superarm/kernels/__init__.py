@@ -11,6 +11,7 @@ from superarm.kernels.base import (
     Sum,
     draw_function,
 )
+from superarm.kernels.beside import Beside
 from superarm.kernels.columns import OnFeatures
 from superarm.kernels.graph import GraphMatern
 from superarm.kernels.linear import Linear
@@ -20,6 +21,7 @@ __all__ = [
     "EXACT_DRAW_LIMIT",
     "RANDOM_FEATURES",
     "RBF",
+    "Beside",
     "Constant",
     "GraphMatern",
     "Kernel",

@@ -32,6 +32,7 @@ from superarm.kernels.elimination import (
     solve_block,
     solve_transposed,
 )
+from superarm.threads import in_blocks
 
 BLOCKS = ((16, 13), (4, 2), (1, 1))
 """How many right-hand sides are solved side by side, and from how many on that is worth while."""
@@ -138,14 +139,15 @@ class SparseLDL:
     def _solved(self, columns: Matrix, times: int) -> Matrix:
         """Return the inverse's power times columns that are in the order of elimination."""
         found = columns.copy()
-        begin = 0
-        while times and begin < columns.shape[1]:
-            width = next(width for width, _ in BLOCKS if width <= columns.shape[1] - begin)
+
+        def work(begin: int, width: int) -> None:
             block = np.ascontiguousarray(columns[:, begin : begin + width])
             for _ in range(times):
                 self._solve(block, np.ones(self.order.size, dtype=np.bool_))
             found[:, begin : begin + width] = block
-            begin += width
+
+        if times:
+            in_blocks(columns.shape[1], work, tuple(width for width, _ in BLOCKS))
         return found
 
     def inverse_diagonal(self, power: int) -> Vector:

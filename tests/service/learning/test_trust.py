@@ -1,6 +1,7 @@
 """Surprises are what the model says: standard normal, independent, few beyond chance."""
 
 import json
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from scipy.stats import kstest
 
 from parts import require_module
 from strategies import finite, seeds
+from superarm.beliefs import EnsembleGP
 from superarm.navigation import Vehicle, generate_city
 
 require_module("fastapi", "service")
@@ -24,7 +26,7 @@ from superarm.service.learning.trust import (  # noqa: E402
     Trust,
     informed,
 )
-from superarm.service.model.fleet import KEY_DEVIATION  # noqa: E402
+from superarm.service.model.fleet import GAIN_VARIANCE, KEY_DEVIATION  # noqa: E402
 from superarm.service.model.trip import MeasuredTrip, Source  # noqa: E402
 from superarm.service.trips.intake import Checked  # noqa: E402
 from towns import Town  # noqa: E402
@@ -37,6 +39,16 @@ def town() -> Town:
     return Town(generate_city(seed=2, n_edges=500).largest_component())
 
 
+@pytest.fixture(scope="module")
+def large_town() -> Iterator[Town]:
+    """A town whose belief is an ensemble, as those of large networks are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("superarm.service.model.fleet.MOST_ARMS", 100)
+        found = Town(generate_city(seed=2, n_edges=500).largest_component())
+        assert isinstance(found.prior, EnsembleGP)
+        yield found
+
+
 def trips_of_the_model(
     town: Town, seed: int, count: int, keys: int = 4
 ) -> tuple[list[tuple[str, MeasuredTrip, Source]], np.ndarray]:
@@ -44,7 +56,7 @@ def trips_of_the_model(
     rng = np.random.default_rng(seed)
     n, drivetrain = town.network.n_edges, town.fleet.drivetrain(Vehicle())
     roads = town.fleet.roads
-    prior = town.fleet.kernel.roads.gram(roads, roads)
+    prior = town.fleet.reference.kernel.gram(roads, roads)
     share = rng.multivariate_normal(np.zeros(n), prior, method="eigh")
     gains = KEY_DEVIATION * rng.standard_normal(keys)
     found = []
@@ -63,8 +75,10 @@ def trips_of_the_model(
     return found, gains
 
 
-def test_surprises_are_white(town: Town) -> None:
+@pytest.mark.parametrize("which", ["town", "large_town"])
+def test_surprises_are_white(which: str, request: pytest.FixtureRequest) -> None:
     """Also where many trips of a batch pass the same roads, and over several batches."""
+    town: Town = request.getfixturevalue(which)
     z = []
     for seed in range(12):
         trips, _ = trips_of_the_model(town, seed, 60)
@@ -81,7 +95,7 @@ def test_surprises_are_white(town: Town) -> None:
 
 def test_gains_over_their_deviations_are_standard_normal(town: Town) -> None:
     z = []
-    n, prior = town.network.n_edges, town.fleet.kernel.variance
+    n, prior = town.network.n_edges, GAIN_VARIANCE
     for seed in range(40):
         trips, _ = trips_of_the_model(town, 100 + seed, 40)
         belief = town.prior.condition_evidence(town.reader.evidence([one[1:] for one in trips]))

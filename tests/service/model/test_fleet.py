@@ -7,18 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 
 from parts import require_module
 from services import small_city
 from strategies import seeds
 from superarm import CapacityError
-from superarm.beliefs import InducedGP
+from superarm.beliefs import EnsembleGP
 from superarm.navigation import EnergyModel, Vehicle
 from superarm.navigation.mechanical import kinetic_energy
 
 require_module("fastapi", "service")
 
 from superarm.service.learning.shared import SharedPosteriors  # noqa: E402
+from superarm.service.model.draws import Draws  # noqa: E402
 from superarm.service.model.fleet import CLASSES, KEY_DEVIATION, NOISE_WH, Fleet  # noqa: E402
 from superarm.service.model.posterior import RoadPosterior  # noqa: E402
 from superarm.service.model.trip import MeasuredTrip, Noise, Reader, Source  # noqa: E402
@@ -26,7 +28,7 @@ from superarm.service.trips.packing import packed, unpacked  # noqa: E402
 
 CITY = small_city()
 FLEET = Fleet(CITY)
-READER = Reader(FLEET)
+READER = Reader.of(FLEET)
 N = CITY.n_edges
 CAR, TRUCK = CLASSES["car"], CLASSES["truck"]
 
@@ -210,7 +212,7 @@ def test_auxiliaries_take_power_for_as_long_as_it_takes() -> None:
 def test_learning_from_trucks_makes_cars_predict_better() -> None:
     rng = np.random.default_rng(0)
     roads = FLEET.roads
-    prior = FLEET.kernel.roads.gram(roads, roads)
+    prior = FLEET.reference.kernel.gram(roads, roads)
     truth = rng.multivariate_normal(np.zeros(N), prior, method="eigh")  # h
     heavy = FLEET.drivetrain(TRUCK)
     edges = np.argsort(-heavy.cost_wh)[: N // 2]  # those that say something
@@ -265,43 +267,70 @@ def test_trips_survive_the_database_and_batches_add_up(seed: int, total: bool) -
     assert_array_equal(READER.visits(again), visits)
 
 
-def test_large_networks_are_summed_up_and_go_through_shared_memory(
+def test_large_networks_are_an_ensemble_and_go_through_shared_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("superarm.service.model.fleet.MOST_ARMS", 100)
-    monkeypatch.setattr("superarm.service.model.fleet.N_INDUCING", 60)
+    monkeypatch.setattr("superarm.service.model.fleet.DRAWS", ((10, 7), (5_000, 400)))
     monkeypatch.setattr("superarm.service.model.fleet._SLOTS_OF_LARGE", 5)
     fleet = Fleet(CITY)
-    assert fleet.n_features == 60
+    assert fleet.n_draws == 400
     assert fleet.n_slots == 5
     rng = np.random.default_rng(0)
     edges = rng.integers(N, size=40)
     energy = 1.1 * FLEET.drivetrain(CAR).energy_wh[edges].sum()
     trip = MeasuredTrip(CAR, edges, np.array([0]), np.array([39]), np.array([energy]))
     source = Source(2, KEY_DEVIATION, 0.1)
-    reader = Reader(fleet)
-    belief = fleet.prior().condition_evidence(reader.evidence([(trip, source)]))
-    assert isinstance(belief, InducedGP)
-    assert (belief.residual[N:] < 1e-9).all()  # gains are learned, whatever is summed up
+    reader = Reader.of(fleet)
+    belief = fleet.prior().condition_evidence(reader.evidence([(trip, source)], [7]))
+    assert isinstance(belief, EnsembleGP)
     std, visits = np.sqrt(belief.variance), READER.visits([trip])
-    shared = SharedPosteriors(fleet.n_arms, 60, fleet.time_model)
+    shared = SharedPosteriors(fleet.n_arms, 400, fleet.time_model)
     for slot in (1, 0):
         shared.write(slot, belief, std, visits, fleet.usual_times)
     seen = shared.read(0, fleet, version=3, trips=1)
+    assert isinstance(seen.belief, Draws)
     assert_array_equal(seen.belief.mean, belief.mean)
     assert_array_equal(seen.counts, visits)
-    some = rng.integers(N, size=12)
-    there = belief.posterior(fleet.arms.take(some)).covariance()
-    assert_allclose(seen.view(some).covariance(), there, rtol=1e-9, atol=1e-12)
-    # never surer than the exact belief by much, and close to it
+    assert_allclose(np.linalg.norm(seen.belief.deviations, axis=1), std, rtol=1e-5)
+    # as the posterior held whole, but for the chance of 400 draws
     exact = FLEET.prior().condition_evidence(READER.evidence([(trip, source)]))
-    gap = np.abs(seen.belief.mean[:N] - exact.mean[:N])
-    assert gap.max() < 0.3 * np.sqrt(exact.variance[:N]).max()
+    places = np.append(np.arange(N), N + 2)
+    gap = np.abs(seen.belief.mean[places[:-1]] - exact.mean[places[:-1]])
+    assert (gap < 0.2 * np.sqrt(exact.variance[places[:-1]])).all()
+    assert seen.gain(source)[1] == pytest.approx(
+        RoadPosterior.of(FLEET, exact, visits, trips=1).gain(source)[1], rel=0.3
+    )
     rows, _, _, noise = dense(trip, source, fleet)
     _, one, whole = seen.spans_of(reader.spans(trip), source)
-    joint = belief.posterior(fleet.arms).covariance()
-    assert_allclose(whole, np.sqrt((rows @ joint @ rows.T + noise)[0, 0]), rtol=1e-6)
+    route = csr_array(rows)
+    true = belief.covariance_of(route)[0, 0] + noise[0, 0]
+    assert whole**2 == pytest.approx(true, rel=5 * np.sqrt(2 / 400))
     assert_allclose(one[0], whole, rtol=0.05)
+    few = seen.view(edges[:9]).covariance()
+    assert_allclose(np.diag(few), std[edges[:9]] ** 2, rtol=1e-5)
+    places, starts = edges, np.array([0, 15, 40])
+    weights = rng.random(40)
+    each = seen.variances_of(places, weights, starts)
+    root = seen.belief.sums(csr_array((weights, places, starts), shape=(2, fleet.n_arms)))
+    assert_allclose(each, (root**2).sum(axis=1), rtol=1e-5)
     monkeypatch.setattr("superarm.service.model.fleet.MOST_NETWORK_EDGES", 200)
     with pytest.raises(CapacityError, match="one service per region"):
         Fleet(CITY).prior()
+
+
+def test_correlations_by_chance_are_shrunk_and_true_ones_stay() -> None:
+    rng = np.random.default_rng(0)
+    size, draws = 120, 31
+    fleet = FLEET
+    for common, low, high in ((0.0, 0.0, 0.1), (1.0, 0.7, 1.0)):
+        spread = rng.standard_normal((size, draws)) + 3 * common * rng.standard_normal(draws)
+        root = (spread / np.sqrt(draws)).astype(np.float32)
+        known = np.sqrt((root.astype(float) ** 2).sum(axis=1))
+        seen = Draws(fleet.marginal_prior, np.zeros(size), known, root)
+        found = seen.shrunk(csr_array(np.eye(size)))
+        assert_allclose(np.diag(found), known**2, rtol=1e-5)
+        correlation = found / np.outer(known, known)
+        apart = correlation[~np.eye(size, dtype=bool)]
+        assert low <= np.abs(apart).mean() <= high
+        assert np.linalg.eigvalsh(found)[0] > -1e-9

@@ -16,7 +16,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from parts import require_command, require_module
 from services import fresh_database, postgresql, small_city, trip_between
 from superarm import DataError
-from superarm.beliefs import InducedGP
+from superarm.beliefs import EnsembleGP
+from superarm.beliefs.ensemble import Observations
 from superarm.navigation import kinetic_energy
 
 require_module("fastapi", "service")
@@ -44,7 +45,7 @@ from superarm.service.trips.store import TripStore, purge  # noqa: E402
 
 CITY = small_city()
 FLEET = Fleet(CITY)
-READER = Reader(FLEET)
+READER = Reader.of(FLEET)
 TOKENS = RouteTokens(CITY, b"secret")
 INTAKE = Intake(CITY, READER, TOKENS)
 PRIOR = RoadPosterior.of(FLEET, FLEET.prior(), np.zeros(CITY.n_edges), trips=0)
@@ -643,22 +644,37 @@ def test_another_model_learns_the_same_trips_but_for_folded_ones(database: Datab
         database.claim(FLEET.fingerprint(), demo=False)
 
 
-def test_large_networks_learn_in_terms_of_few_arms(
+def test_large_networks_learn_from_rows_and_their_sums_are_those_of_evidence(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What many long trips say takes no more memory than what one says, and is the same."""
-    monkeypatch.setattr("superarm.service.model.trip._MOST_LINKS", 1)
-    prior = InducedGP.from_kernel(FLEET.arms, FLEET.kernel, 1.0, n_inducing=40, keep_evidence=False)
+    """What trips say as rows is what it says summed up, read at once, in pieces or folded."""
+    monkeypatch.setattr("superarm.service.trips.history._AT_ONCE", 5)
     store_of(database).keep([reported(i, total=i % 2 == 0) for i in range(12)])
-    whole = History(database, READER).since(Cursor())
-    few = History(database, Reader(FLEET, prior.projected)).since(Cursor())
-    assert few.evidence.inner.shape == (40, 40)
-    assert few.evidence.count == whole.evidence.count
-    expected = prior.condition_evidence(whole.evidence)
-    found = prior.condition_evidence(few.evidence)
-    assert_allclose(found.mean, expected.mean, rtol=0, atol=1e-9)
-    assert_allclose(found.core_covariance, expected.core_covariance, rtol=0, atol=1e-9)
-    assert History(database, READER).fold(now_us() + 1) == 12
-    folded = History(database, Reader(FLEET, prior.projected)).since(Cursor())
-    again = found.unlearned().condition_evidence(folded.evidence)
-    assert_allclose(again.mean, expected.mean, rtol=0, atol=1e-6)
+    summed = History(database, READER).since(Cursor()).evidence
+    reader = Reader(FLEET, Observations)
+    rows = History(database, reader).since(Cursor()).evidence
+    assert rows.keys is not None
+    assert np.unique(rows.keys).size == rows.n_rows
+    scale = np.abs(summed.precision.toarray()).max()
+    assert History(database, reader).fold(now_us() + 1) == 12
+    folded = History(database, reader).since(Cursor()).evidence
+    for found in (rows, folded):
+        there = found.evidence()
+        assert_allclose(there.precision.toarray(), summed.precision.toarray(), atol=1e-9 * scale)
+        assert_allclose(there.weighted, summed.weighted, rtol=1e-9, atol=1e-9 * scale)
+        assert found.count == summed.count
+    assert folded.keys is not None
+    assert_array_equal(np.sort(folded.keys), np.sort(rows.keys))
+    # a belief that holds all covariances does not read them: it says so instead of guessing
+    exact = FLEET.prior().condition_evidence(folded.evidence())
+    prior = EnsembleGP.from_kernel(FLEET.arms, FLEET.kernel, 1.0, n_draws=3, tolerance=1e-6)
+    assert_allclose(prior.condition_evidence(folded).mean, exact.mean, atol=1e-3)
+
+
+def test_what_was_folded_as_sums_is_read_as_rows(database: Database) -> None:
+    store_of(database).keep([reported(i, total=True) for i in range(3)])
+    summed = History(database, READER).since(Cursor()).evidence
+    assert History(database, READER).fold(now_us() + 1) == 3
+    rows = History(database, Reader(FLEET, Observations)).since(Cursor()).evidence.evidence()
+    scale = np.abs(summed.precision.toarray()).max()
+    assert_allclose(rows.precision.toarray(), summed.precision.toarray(), atol=1e-8 * scale)

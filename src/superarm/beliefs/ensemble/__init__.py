@@ -3,5 +3,6 @@
 from superarm.beliefs.ensemble.gp import EnsembleGP
 from superarm.beliefs.ensemble.observations import Observations
 from superarm.beliefs.ensemble.roots import PriorRoot
+from superarm.beliefs.ensemble.storing import EnsembleState
 
-__all__ = ["EnsembleGP", "Observations", "PriorRoot"]
+__all__ = ["EnsembleGP", "EnsembleState", "Observations", "PriorRoot"]

@@ -17,10 +17,10 @@ batch.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import cho_solve, cholesky
 from scipy.sparse import csr_array
 
 from superarm.arms import Arms
@@ -28,18 +28,19 @@ from superarm.arrays import Matrix, Rows, Vector, as_count, as_vector, frozen, r
 from superarm.beliefs.describing import told
 from superarm.beliefs.ensemble.observations import Observations, keyed_normals
 from superarm.beliefs.ensemble.roots import MOST_FEATURES, PriorRoot
-from superarm.beliefs.ensemble.solving import Solved, conjugate_gradients, norms_of
+from superarm.beliefs.ensemble.solving import Solved
+from superarm.beliefs.ensemble.summed import of_evidence, sums_of
+from superarm.beliefs.ensemble.system import Equations
 from superarm.beliefs.posterior import PlacedView
 from superarm.beliefs.prior import FinitePrior, Mean
-from superarm.beliefs.sums.evidence import Evidence, checked_starts, floats, rows_times
+from superarm.beliefs.sums.evidence import Evidence, floats, rows_times
 from superarm.beliefs.sums.observing import ObservesSums
-from superarm.beliefs.sums.update import Root
-from superarm.errors import CapacityError, NumericalError
 from superarm.kernels import Kernel
 from superarm.values import changed
 
-N_DRAWS = 64
-"""How many posterior draws are kept: deviations estimated from them alone err by nine per cent."""
+N_DRAWS = 63
+"""How many posterior draws are kept: deviations estimated from them alone err by nine per cent.
+Systems are solved in blocks of eight and more; with the mean these are 64."""
 
 TOLERANCE = 0.05
 """The largest residual, and so the largest error of any arm or sum in its posterior deviations."""
@@ -47,12 +48,7 @@ TOLERANCE = 0.05
 UNEXPLAINED = 1e-3
 """The largest share of the variance of a summand of the kernel whose correlations are dropped."""
 
-MOST_TOUCHED = 4_000
-"""The most arms of evidence that is summed up, whose root is dense."""
-
 _SOLVED_AT_ONCE = 64
-_REFINEMENTS = 4
-_ALWAYS_PREPARED = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +57,9 @@ class EnsembleGP(ObservesSums):
 
     Attributes:
         prior: what it was made from.
-        root: of its covariance.
+        equations: the prior's root and what was observed.
         seed: of the draws.
         tolerance: the largest residual.
-        observations: all of them, in pieces of falling size.
-        inner: what they say about the features, shape (R, R).
         noise: what observations had of it in the draws, shape (n, S).
         latent: solutions: the mean first, then the draws, shape (p, 1 + S).
         residual: what is left of their equations, likewise.
@@ -74,11 +68,9 @@ class EnsembleGP(ObservesSums):
     """
 
     prior: FinitePrior
-    root: PriorRoot
+    equations: Equations
     seed: int
     tolerance: float
-    observations: tuple[Observations, ...]
-    inner: Matrix
     noise: Matrix
     latent: Matrix
     residual: Matrix
@@ -132,11 +124,9 @@ class EnsembleGP(ObservesSums):
         latent[:, 1:] = _prior_latent(root, seed, n_draws)
         return cls(
             prior=prior,
-            root=root,
+            equations=Equations.before(root),
             seed=seed,
             tolerance=tolerance,
-            observations=(),
-            inner=frozen(np.zeros((root.rank, root.rank))),
             noise=frozen(np.zeros((root.n_arms, n_draws))),
             latent=frozen(latent),
             residual=frozen(np.zeros(latent.shape)),
@@ -162,7 +152,12 @@ class EnsembleGP(ObservesSums):
     @property
     def count(self) -> int:
         """How many observations there were."""
-        return sum(piece.count for piece in self.observations)
+        return self.equations.count
+
+    @property
+    def root(self) -> PriorRoot:
+        """The root of the prior covariance."""
+        return self.equations.root
 
     @cached_property
     def draws(self) -> Matrix:
@@ -189,7 +184,7 @@ class EnsembleGP(ObservesSums):
             + \mathrm{var}\,E(f_e | \mathrm{rest}) .
         """
         root, own = self.root, self.root.own
-        precision = 1 + own**2 * self._precision_diagonal
+        precision = 1 + own**2 * self.equations.precision_diagonal
         gradient = root.own_of(_prior_latent(root, self.seed, self.n_draws))
         gradient = gradient + own[:, None] * self.noise
         expected = self._field[:, 1:] - self._field[:, :1]
@@ -206,24 +201,19 @@ class EnsembleGP(ObservesSums):
         """Return the posterior of these arms."""
         return EnsemblePosterior(self, self.prior.universe.positions(arms))
 
-    def condition_evidence(self, evidence: Evidence) -> "EnsembleGP":
-        """Return the belief after observations that were summed up, of at most `MOST_TOUCHED` arms.
+    def condition_evidence(self, evidence: Evidence | Observations) -> "EnsembleGP":
+        """Return the belief after observations that were put together before.
 
-        Give single observations to `condition_functionals` where there are many.
+        Evidence that was summed up is of at most 4,000 arms that are linked; keep what says more as
+        `Observations`, or give it to `condition_functionals`.
         """
-        n_arms = self.root.n_arms
-        evidence.require_size(n_arms)
+        if isinstance(evidence, Observations):
+            return self.condition_observations(evidence)
+        evidence.require_size(self.root.n_arms)
         if evidence.own.nnz == 0:
             return self
-        precision = evidence.precision
-        touched = int((np.diff(precision.indptr) > 0).sum())
-        if precision.nnz > touched > MOST_TOUCHED:
-            msg = (
-                f"this evidence links {touched:,} arms; a root of at most {MOST_TOUCHED:,} is "
-                "taken: give what was observed to condition_functionals, or in smaller batches"
-            )
-            raise CapacityError(msg)
-        return self._after(_of_evidence(evidence, np.sqrt(self.prior.variance)), None)
+        seen = of_evidence(evidence, np.sqrt(self.prior.variance))
+        return self.condition_observations(seen)
 
     def condition_functionals(
         self,
@@ -247,8 +237,38 @@ class EnsembleGP(ObservesSums):
         if functionals.shape[1] != self.root.n_arms:
             msg = f"functionals are about {functionals.shape[1]} arms, not {self.root.n_arms}"
             raise ValueError(msg)
-        return self._after(
-            Observations.of_functionals(functionals, values, noise_variance, common), keys
+        seen, order = Observations.ordered(functionals, values, noise_variance, common)
+        known = None if keys is None else _checked_keys(keys, functionals.shape[0])[order]
+        return self.condition_observations(seen, keys=known)
+
+    def condition_observations(
+        self, seen: Observations, *, keys: Rows | None = None
+    ) -> "EnsembleGP":
+        """Return the belief after observations that were put together before.
+
+        Args:
+            seen: about all arms of the belief, not yet `Observations.compact`.
+            keys: of its rows, as in `condition_functionals`; by default those they have.
+        """
+        if not seen.count:
+            return self
+        keys = seen.keys if keys is None else keys
+        if keys is None:
+            keys = self.count + np.arange(seen.n_rows)
+        noise = seen.noise(keyed_normals(self.seed, keys, self.n_draws))
+        said = seen.weighted - seen.times(self.prior.mean[:, None])[:, 0]
+        told_now = np.column_stack([said, said[:, None] + noise]) - seen.times(self._field)
+        equations = self.equations.after(seen)
+        residual = self.residual + self.root.transposed(told_now)
+        solved = equations.solved(self.latent, residual, self.tolerance)
+        return changed(
+            self,
+            equations=equations,
+            noise=frozen(self.noise + noise),
+            latent=frozen(solved.solution),
+            residual=frozen(solved.residual),
+            reached=solved.largest,
+            iterations=solved.iterations,
         )
 
     def condition_sums(
@@ -273,137 +293,11 @@ class EnsembleGP(ObservesSums):
         starts = np.arange(len(arms) + 1)
         return self.condition_sums(arms, starts, checked, noise_variance=noise_variance)
 
-    def _after(self, seen: Observations, keys: ArrayLike | None) -> "EnsembleGP":
-        if not seen.count:
-            return self
-        size = seen.rows.shape[0]
-        known = np.arange(self.count, self.count + size) if keys is None else np.asarray(keys)
-        if known.shape != (size,) or known.dtype.kind not in "iu" or (known < 0).any():
-            msg = f"keys must be {size} whole numbers from 0, got {known.dtype} of {known.shape}"
-            raise ValueError(msg)
-        if np.unique(known).size < size:
-            msg = "keys must differ: two observations with one key would share their noise"
-            raise ValueError(msg)
-        noise = seen.noise(keyed_normals(self.seed, known, self.n_draws))
-        said = seen.weighted - seen.times(self.prior.mean[:, None])[:, 0]
-        told_now = np.column_stack([said, said[:, None] + noise]) - seen.times(self._field)
-        residual = self.residual + self.root.transposed(told_now)
-        features = self.root.features
-        if self._rows_kept + size <= self._most_prepared:
-            seen = seen.prepared(features)
-        later = changed(
-            self,
-            observations=_merged((*self.observations, seen.compact())),
-            inner=frozen(self.inner + seen.projected(features)),
-            noise=frozen(self.noise + noise),
-        )
-        solved = later.solved(self.latent, residual)
-        return changed(
-            later,
-            latent=frozen(solved.solution),
-            residual=frozen(solved.residual),
-            reached=solved.largest,
-            iterations=solved.iterations,
-        )
-
-    @property
-    def _rows_kept(self) -> int:
-        return sum(piece.rows.shape[0] for piece in self.observations)
-
-    @property
-    def _most_prepared(self) -> int:
-        """How many rows keep what they say of features: no more memory than the features have."""
-        return max(self.root.n_arms // 2, _ALWAYS_PREPARED)
-
-    @cached_property
-    def _precision_diagonal(self) -> Vector:
-        return sum(
-            (piece.precision_diagonal for piece in self.observations), np.zeros(self.root.n_arms)
-        )
-
-    def solved(self, start: Matrix, residual: Matrix) -> Solved:
-        r"""Solve systems of the posterior's precision, from where they are.
-
-        Features z are eliminated: given all else, they are solved for exactly, and the rest has the
-        precision :math:`I + L^T (A - A U (I + U^T A U)^{-1} U^T A) L`, in which nothing is left of
-        the few directions that every observation speaks about.
-        """
-        solution, left, iterations = start, residual, 0
-        for _ in range(_REFINEMENTS):
-            step, count = self._step(left)
-            iterations += count
-            solution = solution + step
-            left = left - step - self.root.transposed(self._said_by(step))
-            largest = float(norms_of(left).max(initial=0.0))
-            if largest <= self.tolerance:
-                return Solved(solution, left, largest, iterations)
-        msg = (
-            f"a residual of {largest:.2g} is left where {self.tolerance:.2g} was asked for: "
-            "rounding allows no better; raise tolerance, or noise variances that are tiny"
-        )
-        raise NumericalError(msg)
-
-    def _step(self, residual: Matrix) -> tuple[Matrix, int]:
-        """Return what to add to a solution, and how many iterations that took."""
-        rank, root = self.root.rank, self.root
-        shift = self._over_features(residual[:rank])
-        right = residual[rank:] - root.rest_transposed(self._said_by_features(shift))
-        found = conjugate_gradients(self._rest_times, right, 0.9 * self.tolerance)
-        known = self._said_of_features(root.rest_times(found.solution))
-        shift = self._over_features(residual[:rank] - known)
-        return np.concatenate([shift, found.solution]), found.iterations
-
-    def _rest_times(self, latent: Matrix) -> Matrix:
-        root = self.root
-        values = root.rest_times(latent)
-        known = self._over_features(self._said_of_features(values))
-        return latent + root.rest_transposed(self._said(values) - self._said_by_features(known))
-
-    def _said(self, values: Matrix) -> Matrix:
-        """Return A times columns."""
-        total = np.zeros(values.shape)
-        for piece in self.observations:
-            total += piece.times(values)
-        return total
-
-    def _said_by(self, latent: Matrix) -> Matrix:
-        """Return A L times columns."""
-        rank, root = self.root.rank, self.root
-        return self._said(root.rest_times(latent[rank:])) + self._said_by_features(latent[:rank])
-
-    def _said_by_features(self, latent: Matrix) -> Matrix:
-        """Return A U times columns."""
-        total = np.zeros((self.root.n_arms, latent.shape[1]))
-        for piece in self.observations:
-            total += piece.times_features(self.root.features, latent)
-        return total
-
-    def _said_of_features(self, values: Matrix) -> Matrix:
-        """Return U^T A times columns."""
-        total = np.zeros((self.root.rank, values.shape[1]))
-        for piece in self.observations:
-            total += piece.said_of(self.root.features, values)
-        return total
-
-    def _over_features(self, right: Matrix) -> Matrix:
-        if not self.root.rank:
-            return right
-        found: Matrix = cho_solve((self._features_factor, True), right)
-        return found
-
-    @cached_property
-    def _features_factor(self) -> Matrix:
-        try:
-            lower: Matrix = cholesky(np.eye(self.root.rank) + self.inner, lower=True)
-        except np.linalg.LinAlgError as error:
-            msg = "noise variances are too small beside the prior; raise noise_variance"
-            raise NumericalError(msg) from error
-        return lower
-
     def covariance_of(self, functionals: csr_array) -> Matrix:
         """Return the posterior covariance of some weighted sums of arms, by one solve each.
 
-        Variances are off by at most a share of about the tolerance squared.
+        Variances are off by at most a share of about the tolerance squared, and so are covariances
+        of 64 sums next to each other; others by at most the tolerance.
 
         Args:
             functionals: the weights of the arms in each, shape (k, n), sparse.
@@ -417,21 +311,26 @@ class EnsembleGP(ObservesSums):
         for begin in range(0, about.size, _SOLVED_AT_ONCE):
             some = slice(begin, begin + _SOLVED_AT_ONCE)
             right = self.root.transposed(scaled[some].toarray().T)
-            solution = self.solved(np.zeros(right.shape), right).solution
-            found[:, some] = scaled @ self.root.times(solution)
+            solved = self._solved(right)
+            found[:, some] = scaled @ self.root.times(solved.solution)
+            # what a residual says of its own error makes that one of second order
+            found[some, some] += solved.solution.T @ solved.residual
         found *= about
         found *= about[:, None]
         return (found + found.T) / 2
 
+    def _solved(self, right: Matrix) -> Solved:
+        return self.equations.solved(np.zeros(right.shape), right, self.tolerance)
+
     def fresh_draw(self, rng: np.random.Generator) -> Vector:
         """Return one more posterior draw of the whole universe, by a solve of its own."""
         noise = np.zeros((self.root.n_arms, 1))
-        for piece in self.observations:
-            noise += piece.noise(rng.standard_normal((piece.rows.shape[0], 1)))
+        for piece in self.equations.observations:
+            noise += piece.noise(rng.standard_normal((piece.n_rows, 1)))
             noise[:, 0] += np.sqrt(piece.diagonal) * rng.standard_normal(noise.shape[0])
         prior = rng.standard_normal((self.root.size, 1))
         right = prior + self.root.transposed(noise)
-        latent = self.latent[:, :1] + self.solved(np.zeros(right.shape), right).solution
+        latent = self.latent[:, :1] + self._solved(right).solution
         return self.prior.mean + self.root.times(latent)[:, 0]
 
     def all_evidence(self) -> Evidence:
@@ -440,11 +339,12 @@ class EnsembleGP(ObservesSums):
 
     @property
     def _all(self) -> Observations:
-        return sum(self.observations[::-1], Observations.nothing(self.root.n_arms))
+        pieces = self.equations.observations[::-1]
+        return sum(pieces, Observations.nothing(self.root.n_arms))
 
     def __repr__(self) -> str:
         """Return one line."""
-        seen = int((self._precision_diagonal > 0).sum())
+        seen = int((self.equations.precision_diagonal > 0).sum())
         return told(
             self, self.root.n_arms, seen, draws=self.n_draws, residual=f"{self.reached:.2g}"
         )
@@ -477,42 +377,17 @@ class EnsemblePosterior(PlacedView):
         return self.belief.fresh_draw(rng)[self.places]
 
 
-def sums_of(places: Rows, starts: ArrayLike, noise: Vector) -> tuple[csr_array, Vector]:
-    """Return sums of arms as rows, and the noise variances of their arms added up."""
-    begin = checked_starts(starts, places.size)
-    errors = np.add.reduceat(noise[places], begin[:-1]) if places.size else np.empty(0)
-    shape = (begin.size - 1, noise.size)
-    return csr_array((np.ones(places.size), places.copy(), begin.copy()), shape=shape), errors
-
-
-def _of_evidence(evidence: Evidence, spread: Vector) -> Observations:
-    """Return observations that say the same as evidence does."""
-    root = Root.of(evidence, spread)
-    if root.matrix.ndim == 1:
-        entries = (root.matrix, (np.arange(root.rank), root.touched))
-    else:
-        number, place = np.nonzero(root.matrix.T)
-        entries = (root.matrix[place, number], (number, root.touched[place]))
-    rows = csr_array(entries, shape=(root.rank, spread.size))
-    return Observations(
-        rows=rows,
-        shares=csr_array((0, root.rank)),
-        diagonal=frozen(np.zeros(spread.size)),
-        weighted=evidence.weighted,
-        squares=evidence.squares,
-        log_noise=evidence.log_noise,
-        count=evidence.count,
-    )
+def _checked_keys(keys: ArrayLike, size: int) -> Rows:
+    known: Any = np.asarray(keys)
+    if known.shape != (size,) or known.dtype.kind not in "iu" or (known < 0).any():
+        msg = f"keys must be {size} whole numbers from 0, got {known.dtype} of {known.shape}"
+        raise ValueError(msg)
+    if np.unique(known).size < size:
+        msg = "keys must differ: two observations with one key would share their noise"
+        raise ValueError(msg)
+    found: Rows = known.astype(np.intp)
+    return found
 
 
 def _prior_latent(root: PriorRoot, seed: int, n_draws: int) -> Matrix:
     return np.random.default_rng([seed, n_draws]).standard_normal((root.size, n_draws))
-
-
-def _merged(pieces: tuple[Observations, ...]) -> tuple[Observations, ...]:
-    """Return the pieces, merged as they grow alike: each entry a logarithmic number of times."""
-    kept = list(pieces)
-    while len(kept) > 1 and kept[-2].entries <= 2 * kept[-1].entries:
-        last = kept.pop()
-        kept[-1] += last
-    return tuple(kept)

@@ -13,29 +13,27 @@ anything else, such as a stationary kernel      as many features as leave less t
 ==============================================  ==================================================
 
 A summand may be multiplied by constants and by `Linear` kernels of one feature, which scale its
-rows. The last row alone is an approximation: variances are right, correlations of what is left are
-dropped, and `PriorRoot.unexplained` says how much that is.
+rows; `Beside` has summands of its own for each kind of arms. The last row of the table alone is an
+approximation: variances are right, correlations of what is left are dropped, and
+`PriorRoot.unexplained` says how much that is.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from superarm.arms import Arms
-from superarm.arrays import Matrix, Rows, Vector
+from superarm.arrays import Matrix, Rows, Vector, frozen
+from superarm.beliefs.ensemble.features import precision_of, spanned
 from superarm.beliefs.rows import tiles
-from superarm.errors import CapacityError
-from superarm.gaussian import cholesky_with_jitter
-from superarm.kernels import Constant, GraphMatern, Kernel, Linear, OnFeatures, PerArm
+from superarm.kernels import Beside, Constant, GraphMatern, Kernel, Linear, OnFeatures, PerArm
 from superarm.kernels.base import Product, Sum
 
 MOST_FEATURES = 1_500
 """The most features of one summand, for more arms than that."""
-
-_FIRST_SAMPLE = 4_000
-_ENOUGH = 1e-13  # share of the variance below which nothing is left to explain
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +55,11 @@ class GraphRoot:
         """How many columns."""
         return self.kernel.n_nodes
 
+    @cached_property
+    def _on_graph(self) -> slice | Rows:
+        """Which arms are on the graph, where several arms may stand on one node otherwise."""
+        return slice(None) if self.scales.all() else np.flatnonzero(self.scales)
+
     def times(self, latent: Matrix) -> Matrix:
         """Return the rows of the arms times columns, shape (n, s)."""
         found: Matrix = self.kernel.root_times(latent)[self.nodes]
@@ -66,7 +69,8 @@ class GraphRoot:
     def transposed(self, values: Matrix) -> Matrix:
         """Return the transposed root times columns, shape (size, s)."""
         spread = np.zeros((self.size, values.shape[1]))
-        spread[self.nodes] = self.scales[:, None] * values
+        on = self._on_graph
+        spread[self.nodes[on]] = self.scales[on, None] * values[on]
         return self.kernel.root_transposed_times(spread)
 
 
@@ -97,20 +101,21 @@ class PriorRoot:
             most: features of one summand.
         """
         features, variance, graphs, worst = [], np.zeros(len(arms)), [], 0.0
-        for part, scales in _summands(kernel, arms, np.ones(len(arms))):
+        for part, rows, scales in _summands_of(kernel, arms):
+            mine = arms if rows.size == len(arms) else arms.take(rows)
             if isinstance(part, PerArm):
-                variance += scales**2 * part.variance
+                variance[rows] += scales**2 * part.variance
             elif isinstance(part, GraphMatern) and part.nu == int(part.nu):
-                graphs.append(GraphRoot(part, arms.ids, scales))
-            elif (known := _known_features(part, arms)) is not None:
-                features.append(scales[:, None] * known)
+                graphs.append(_graph_root(part, len(arms), rows, mine.ids, scales))
+            elif (known := _known_features(part, mine)) is not None:
+                features.append((rows, known * scales[:, None]))
             else:
-                found, left, missing = _spanned(part, arms, share, most)
-                features.append(scales[:, None] * found)
-                variance += scales**2 * left
+                found, left, missing = spanned(part, mine, share, most)
+                found *= scales[:, None].astype(found.dtype)
+                features.append((rows, found))
+                variance[rows] += scales**2 * left
                 worst = max(worst, missing)
-        together = np.concatenate(features, axis=1) if features else np.empty((len(arms), 0))
-        return cls(np.ascontiguousarray(together), np.sqrt(variance), tuple(graphs), worst)
+        return cls(_together(features, arms), np.sqrt(variance), tuple(graphs), worst)
 
     @property
     def n_arms(self) -> int:
@@ -127,11 +132,34 @@ class PriorRoot:
         """How many columns, p."""
         return self.rank + self.n_arms + sum(graph.size for graph in self.graphs)
 
-    def times(self, latent: Matrix) -> Matrix:
-        """Return L times columns, shape (n, s)."""
-        values: Matrix = self.features @ latent[: self.rank]
+    def times(self, latent: Matrix, *, rough: bool = False) -> Matrix:
+        """Return L times columns, shape (n, s).
+
+        Args:
+            latent: shape (p, s).
+            rough: whether the precision in which features are kept will do.
+        """
+        values = self.features_times(latent[: self.rank], rough=rough)
         values += self.rest_times(latent[self.rank :])
         return values
+
+    def features_times(self, latent: Matrix, *, rough: bool = False) -> Matrix:
+        """Return the features times columns, shape (n, s)."""
+        if rough or self.features.dtype == latent.dtype:
+            return (self.features @ latent.astype(self.features.dtype)).astype(np.float64)
+        values = np.empty((self.n_arms, latent.shape[1]))
+        for part in tiles(self.n_arms):
+            values[part] = self.features[part].astype(np.float64) @ latent
+        return values
+
+    def of_features(self, values: Matrix, *, rough: bool = False) -> Matrix:
+        """Return the transposed features times columns, shape (R, s)."""
+        if rough or self.features.dtype == values.dtype:
+            return (self.features.T @ values.astype(self.features.dtype)).astype(np.float64)
+        total = np.zeros((self.rank, values.shape[1]))
+        for part in tiles(self.n_arms):
+            total += self.features[part].astype(np.float64).T @ values[part]
+        return total
 
     def rest_times(self, latent: Matrix) -> Matrix:
         """Return the columns of L behind the features, times columns, shape (n, s)."""
@@ -140,9 +168,9 @@ class PriorRoot:
             values += graph.times(latent[part])
         return values
 
-    def transposed(self, values: Matrix) -> Matrix:
+    def transposed(self, values: Matrix, *, rough: bool = False) -> Matrix:
         """Return the transposed L times columns, shape (p, s)."""
-        return np.concatenate([self.features.T @ values, self.rest_transposed(values)])
+        return np.concatenate([self.of_features(values, rough=rough), self.rest_transposed(values)])
 
     def rest_transposed(self, values: Matrix) -> Matrix:
         """Return the same, without features, shape (p - R, s)."""
@@ -185,6 +213,44 @@ def _summands(kernel: Kernel, arms: Arms, scales: Vector) -> Iterator[tuple[Kern
     yield kernel, scales
 
 
+def _summands_of(kernel: Kernel, arms: Arms) -> Iterator[tuple[Kernel, Rows, Vector]]:
+    """Yield the summands, the rows that each is about, and what these are multiplied by."""
+    kinds: tuple[tuple[Kernel, Rows], ...] = ((kernel, np.arange(len(arms))),)
+    if isinstance(kernel, Beside):
+        kinds = kernel.parts(arms)
+    for one, rows in kinds:
+        if rows.size:
+            mine = arms if rows.size == len(arms) else arms.take(rows)
+            for part, scales in _summands(one, mine, np.ones(rows.size)):
+                yield part, rows, scales
+
+
+def _graph_root(
+    kernel: GraphMatern, n_arms: int, rows: Rows, nodes: Rows, scales: Vector
+) -> GraphRoot:
+    """Return the columns of a graph; arms that are not on it have rows of zeros."""
+    if rows.size == n_arms:
+        return GraphRoot(kernel, nodes, scales)
+    where, many = np.zeros(n_arms, dtype=np.intp), np.zeros(n_arms)
+    where[rows], many[rows] = nodes, scales
+    return GraphRoot(kernel, where, many)
+
+
+def _together(features: list[tuple[Rows, Matrix]], arms: Arms) -> Matrix:
+    """Return all features side by side."""
+    rank = sum(part.shape[1] for _, part in features)
+    whole = np.zeros((len(arms), rank), precision_of(arms, rank))
+    begin = 0
+    for rows, part in features:
+        side = slice(begin, begin + part.shape[1])
+        if rows.size == len(arms):
+            whole[:, side] = part
+        else:
+            whole[rows, side] = part
+        begin = side.stop
+    return cast("Matrix", frozen(whole))
+
+
 def _known_features(kernel: Kernel, arms: Arms) -> Matrix | None:
     """Return features of a kernel of few, shape (n, R), or nothing."""
     features: Matrix
@@ -197,60 +263,4 @@ def _known_features(kernel: Kernel, arms: Arms) -> Matrix | None:
             features = np.sqrt(inner.variance) * arms.contexts[:, list(kernel.features)]
         case _:
             return None
-    return features
-
-
-def _spanned(kernel: Kernel, arms: Arms, share: float, most: int) -> tuple[Matrix, Vector, float]:
-    """Return features, what they leave of the variances, and which share of all that is.
-
-    Pivots are chosen among a sample, which grows until they explain the others as well.
-    """
-    n_arms, variance = len(arms), kernel.diagonal(arms)
-    size = min(_FIRST_SAMPLE, n_arms)
-    while True:
-        sample = np.linspace(0, n_arms - 1, size).astype(np.intp)
-        chosen = sample[_pivots(kernel, arms.take(sample), share / 2, most)]
-        features = _nystrom(kernel, arms, chosen)
-        left = np.maximum(variance - np.einsum("ij,ij->i", features, features), 0.0)
-        left[chosen] = 0.0
-        missing = float(left.sum() / variance.sum())
-        if missing <= share or chosen.size == n_arms:
-            return features, left, missing
-        if size == n_arms or chosen.size >= most:
-            msg = (
-                f"{chosen.size:,} features leave {missing:.2%} of the variance of "
-                f"{type(kernel).__name__} unexplained, more than {share:.2%}; raise most_features "
-                "or unexplained, or choose a smoother kernel"
-            )
-            raise CapacityError(msg)
-        size = min(4 * size, n_arms)
-
-
-def _pivots(kernel: Kernel, arms: Arms, share: float, most: int) -> Rows:
-    """Return arms that explain the others but for a share, each of greatest variance left."""
-    variance = kernel.diagonal(arms)
-    left, limit = variance.copy(), share * variance.sum()
-    most = min(most, len(arms))
-    features, chosen = np.empty((most, len(arms))), np.empty(most, dtype=np.intp)
-    for number in range(most):
-        pivot = int(np.argmax(left))
-        if left.sum() <= limit or left[pivot] <= _ENOUGH * variance[pivot]:
-            return chosen[:number]
-        row = (
-            kernel.gram(arms.take([pivot]), arms)[0] - features[:number, pivot] @ features[:number]
-        )
-        features[number] = row / np.sqrt(left[pivot])
-        left = np.maximum(left - features[number] ** 2, 0.0)
-        left[pivot], chosen[number] = 0.0, pivot
-    return chosen
-
-
-def _nystrom(kernel: Kernel, arms: Arms, chosen: Rows) -> Matrix:
-    """Return the features that some arms span, shape (n, R)."""
-    few = arms.take(chosen)
-    lower = cholesky_with_jitter(kernel.gram(few, few))
-    features = np.empty((len(arms), chosen.size))
-    for part in tiles(len(arms)):
-        some = arms.take(np.arange(part.start, min(part.stop, len(arms))))
-        features[part] = solve_triangular(lower, kernel.gram(few, some), lower=True).T
     return features

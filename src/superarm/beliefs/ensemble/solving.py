@@ -32,13 +32,13 @@ class Solved(NamedTuple):
     iterations: int
 
 
-def conjugate_gradients(times: Operator, right: Matrix, tolerance: float) -> Solved:
+def conjugate_gradients(times: Operator, right: Matrix, tolerance: Vector) -> Solved:
     """Solve for many right-hand sides, each by itself.
 
     Args:
         times: the matrix times columns.
         right: the right-hand sides, shape (p, s); solutions begin at zero.
-        tolerance: the largest norm of a residual.
+        tolerance: the largest norm of each residual, shape (s,).
     """
     solution, left = np.zeros(right.shape), right.copy()
     norms = norms_of(left)
@@ -50,7 +50,8 @@ def conjugate_gradients(times: Operator, right: Matrix, tolerance: float) -> Sol
         if iterations >= MOST_ITERATIONS or not np.isfinite(gain).all():
             msg = (
                 f"after {iterations} steps a residual of {norms.max():.2g} is left where "
-                f"{tolerance:.2g} was asked for; raise tolerance, or noise variances that are tiny"
+                f"{tolerance.min():.2g} was asked for; raise tolerance, or noise variances that "
+                "are tiny"
             )
             raise NumericalError(msg)
         pushed = times(ahead)
@@ -59,7 +60,7 @@ def conjugate_gradients(times: Operator, right: Matrix, tolerance: float) -> Sol
         step -= rate * pushed
         left[:, busy], norms[busy] = step, norms_of(step)
         iterations += 1
-        fresh, go_on = norms[busy] ** 2, norms[busy] > tolerance
+        fresh, go_on = norms[busy] ** 2, norms[busy] > tolerance[busy]
         ahead = step + (fresh / gain) * ahead
         if not go_on.all():
             busy, step, ahead, fresh = busy[go_on], step[:, go_on], ahead[:, go_on], fresh[go_on]

@@ -121,7 +121,7 @@ class ServiceState:
         self.settings = settings
         self.network = settings.network
         self.fleet = Fleet(self.network)
-        self.fleet.n_features  # noqa: B018 - says at once if the network is too large
+        self.fleet.n_draws  # noqa: B018 - says at once if the network is too large
         self.database = Database(settings.database)
         self.database.migrate()
         self.database.claim(self.fleet.fingerprint(), demo=settings.demo)
@@ -138,7 +138,7 @@ class ServiceState:
         zone = settings.timezone
         self.navigator = Navigator(self.network, self.fleet, tokens, settings.seed, zone)
         self.stations = StationPlaces.on(self.navigator.geography, settings.stations)
-        self.intake = Intake(self.network, Reader(self.fleet), tokens, zone)
+        self.intake = Intake(self.network, Reader.of(self.fleet), tokens, zone)
         self.store = TripStore(self.database, self.network, self.fleet.n_slots)
         self.posteriors = Posteriors()
         self.ready = False
@@ -165,7 +165,7 @@ class ServiceState:
         )
         self.watch = Watch(self.database, self.keys)
         fleet = self.fleet
-        shared = SharedPosteriors(fleet.n_arms, fleet.n_features, fleet.time_model)
+        shared = SharedPosteriors(fleet.n_arms, fleet.n_draws, fleet.time_model)
         self.learning = Learning(learner, shared, self.fleet, self._swap, self._told)
         self.writer = Writer(
             self.store, self._stored, self.watch.failed, settings.most_waiting_writes

@@ -24,7 +24,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from threadpoolctl import threadpool_limits
 
 from superarm.arrays import Vector
-from superarm.beliefs import DenseGP, InducedGP, MatrixMemory
+from superarm.beliefs import DenseGP, EnsembleGP, MatrixMemory
 from superarm.errors import SuperarmError
 from superarm.navigation import RoadNetwork
 from superarm.navigation.times import TravelTimes
@@ -33,7 +33,7 @@ from superarm.service.learning.comparing import compared
 from superarm.service.learning.shared import SLOTS, SharedPosteriors
 from superarm.service.learning.snapshots import Learned, Snapshots
 from superarm.service.learning.trust import Trust, informed
-from superarm.service.model.fleet import Fleet
+from superarm.service.model.fleet import GAIN_VARIANCE, Fleet
 from superarm.service.model.posterior import RoadPosterior
 from superarm.service.model.trip import Reader
 from superarm.service.trips.folding import FoldedTrips
@@ -102,9 +102,9 @@ class Learner:
         """Open everything."""
         self._settings = settings
         self._fleet = Fleet(RoadNetwork.load(settings.network))
-        self._reader: Reader[Any] = Reader(self._fleet)
+        self._reader: Reader[Any] = Reader.of(self._fleet)
         self._shared = SharedPosteriors(
-            self._fleet.n_arms, self._fleet.n_features, self._fleet.time_model, settings.handle
+            self._fleet.n_arms, self._fleet.n_draws, self._fleet.time_model, settings.handle
         )
         self._database = Database(settings.database)
         self._history: History[Any] = History(self._database, self._reader)
@@ -112,6 +112,7 @@ class Learner:
         self._writing: Future[Any] | None = None
         self._saved_at = -1  # trips learned at the last snapshot
         self._version = 0
+        self._made: DenseGP | EnsembleGP | None = None
         self._memory = MatrixMemory()
         self._free = [slot != settings.busy_slot for slot in range(SLOTS)]
         self._changed = threading.Condition()
@@ -180,7 +181,7 @@ class Learner:
                     return self._nothing()
         folder = Path(self._settings.snapshots)
         times = self._fleet.time_model
-        self._snapshots = Snapshots(folder, self._fleet.fingerprint(), identity, times)
+        self._snapshots = Snapshots(folder, self._fleet.fingerprint(), identity, times, self._prior)
         learned, problems = self._snapshots.newest()
         for problem in problems:
             _tell({"note": problem})
@@ -188,18 +189,21 @@ class Learner:
             learned = self._nothing()
         else:
             self._saved_at = learned.trips
-        if isinstance(learned.belief, InducedGP):  # what trips say in its own few terms
-            self._reader = Reader(self._fleet, learned.belief.projected)
-            self._history = History(self._database, self._reader)
         return learned
 
     def _nothing(self) -> Learned:
         times = TravelTimes.before(self._fleet.time_model)
-        return Learned(self._fleet.prior(), np.zeros(self._n), 0, Cursor(), times)
+        return Learned(self._prior(), np.zeros(self._n), 0, Cursor(), times)
 
-    def _before(self, belief: DenseGP | InducedGP) -> DenseGP | InducedGP:
+    def _before(self, belief: DenseGP | EnsembleGP) -> DenseGP | EnsembleGP:
         """Return what was believed before the first trip."""
-        return belief.unlearned() if isinstance(belief, InducedGP) else self._fleet.prior()
+        return belief.unlearned() if isinstance(belief, EnsembleGP) else self._fleet.prior()
+
+    def _prior(self) -> DenseGP | EnsembleGP:
+        """Return what is believed before the first trip; that of an ensemble is made once."""
+        if self._made is None or isinstance(self._made, DenseGP):
+            self._made = self._fleet.prior()
+        return self._made
 
     @property
     def _n(self) -> int:
@@ -217,7 +221,8 @@ class Learner:
             times = TravelTimes.before(self._fleet.time_model)
             known = {name for name, how in news.standings.items() if not how.is_aside}
             trust = trust.without([name for name in trust.tracks if name not in known])
-        threads = os.cpu_count() if news.restart else 1
+        alone = news.restart or self._fleet.n_draws > 0
+        threads = os.cpu_count() if alone else 1
         with threadpool_limits(threads):
             if not news.restart or learned.cursor.epoch < 0:
                 trust = self._compared(belief, visits, trips, trust, news)
@@ -230,9 +235,9 @@ class Learner:
                 before = Learned(belief, visits, trips, news.cursor, times, trust)
                 return self._one_by_one(before, news)
 
-    def _conditioned(self, belief: DenseGP | InducedGP, evidence: Any) -> DenseGP | InducedGP:  # noqa: ANN401 - as the reader sums up
+    def _conditioned(self, belief: DenseGP | EnsembleGP, evidence: Any) -> DenseGP | EnsembleGP:  # noqa: ANN401 - as the reader sums up
         if isinstance(belief, DenseGP):
-            after: DenseGP | InducedGP = belief.condition_evidence(evidence, self._memory)
+            after: DenseGP | EnsembleGP = belief.condition_evidence(evidence, self._memory)
         else:
             after = belief.condition_evidence(evidence)
         if not np.isfinite(after.mean).all():
@@ -272,7 +277,7 @@ class Learner:
 
     def _compared(
         self,
-        belief: DenseGP | InducedGP,
+        belief: DenseGP | EnsembleGP,
         visits: Vector,
         trips: int,
         trust: Trust,
@@ -382,16 +387,16 @@ def _tell(message: dict[str, object]) -> None:
 
 
 def gains_of(
-    fleet: Fleet, belief: DenseGP | InducedGP, standings: Mapping[str, Standing]
+    fleet: Fleet, belief: DenseGP | EnsembleGP, standings: Mapping[str, Standing]
 ) -> dict[str, float]:
     """Return the gains of keys over their own deviations, of those that are not vouched for."""
-    n_edges, prior = fleet.network.n_edges, fleet.kernel.variance
+    n_edges = fleet.network.n_edges
     found = {}
     for name, how in standings.items():
         if how.slot is None or how.is_aside or how.vouched_at is not None:
             continue
         place = n_edges + how.slot
-        z = informed(float(belief.mean[place]), float(belief.variance[place]), prior)
+        z = informed(float(belief.mean[place]), float(belief.variance[place]), GAIN_VARIANCE)
         if z is not None:
             found[name] = z
     return found

@@ -4,6 +4,7 @@ import hashlib
 import json
 import secrets
 import shutil
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Vector
-from superarm.beliefs import DenseGP, InducedGP
+from superarm.beliefs import DenseGP, EnsembleGP
+from superarm.beliefs.ensemble import EnsembleState
 from superarm.errors import DataError
 from superarm.navigation.times import TimeModel, TimeSums, TravelTimes
 from superarm.saving import load_value, save_value
@@ -27,7 +29,7 @@ _BELIEF, _VISITS, _TIMES, _MANIFEST = "belief", "visits.npy", "times.npz", "mani
 class Learned:
     """A belief and how far it has read."""
 
-    belief: DenseGP | InducedGP
+    belief: DenseGP | EnsembleGP
     visits: Vector
     trips: int
     cursor: Cursor
@@ -38,7 +40,14 @@ class Learned:
 class Snapshots:
     """A folder of snapshots of one network and model."""
 
-    def __init__(self, folder: Path, fingerprint: str, database: str, times: TimeModel) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        fingerprint: str,
+        database: str,
+        times: TimeModel,
+        prior: Callable[[], DenseGP | EnsembleGP],
+    ) -> None:
         """Make the folder; leftovers of an interrupted write are removed.
 
         Args:
@@ -46,8 +55,9 @@ class Snapshots:
             fingerprint: of network and model.
             database: the identity of the database whose trips were learned.
             times: what is believed of travel times before the first trip.
+            prior: returns what is believed of roads before it.
         """
-        self._times = times
+        self._times, self._prior = times, prior
         self._folder = folder
         self._fingerprint = f"{fingerprint}-{database}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -60,7 +70,9 @@ class Snapshots:
         temporary = self._folder / f".writing-{secrets.token_hex(8)}"
         temporary.mkdir()
         try:
-            save_value(learned.belief, temporary / _BELIEF)
+            belief = learned.belief
+            kept = EnsembleState.of(belief) if isinstance(belief, EnsembleGP) else belief
+            save_value(kept, temporary / _BELIEF)
             write_atomically(temporary / _VISITS, lambda file: np.save(file, learned.visits))
             times: dict[str, Any] = learned.times.seen.stored()
             write_atomically(temporary / _TIMES, lambda file: np.savez(file, **times))
@@ -114,7 +126,13 @@ class Snapshots:
                 msg = f"{path / name} is damaged: its checksum does not match"
                 raise DataError(msg)
         belief = load_value(path / _BELIEF)
-        if not isinstance(belief, (DenseGP, InducedGP)):
+        if isinstance(belief, EnsembleState):
+            prior = self._prior()
+            if not isinstance(prior, EnsembleGP):
+                msg = f"snapshot {path.name} is of a belief that is not used for this network"
+                raise _OtherModelError(msg)
+            belief = belief.resumed(prior)
+        if not isinstance(belief, (DenseGP, EnsembleGP)):
             msg = f"{path / _BELIEF} holds no belief about roads"
             raise DataError(msg)
         return Learned(

@@ -27,13 +27,12 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from superarm.arms import Arms
-from superarm.arrays import Matrix, Rows, Vector
-from superarm.beliefs import DenseGP, InducedGP
+from superarm.arrays import Rows, Vector
+from superarm.beliefs import DenseGP, EnsembleGP
 from superarm.beliefs.prior import FinitePrior
 from superarm.beliefs.sums.dense import MOST_ARMS
-from superarm.beliefs.sums.induced import MOST_ENTRIES, N_INDUCING
 from superarm.errors import CapacityError
-from superarm.kernels import Kernel
+from superarm.kernels import Beside, PerArm
 from superarm.navigation import (
     RoadModel,
     RoadNetwork,
@@ -65,8 +64,11 @@ surfaces, winds and habits differ more than simulated ones, and along whole stre
 MODEL_VERSION = "4"
 """Changes when the same trips would lead to another belief."""
 
-MOST_NETWORK_EDGES = 100_000
-"""The largest network served."""
+MOST_NETWORK_EDGES = 2_000_000
+"""The largest network served: at a million, learning and routes hold 11 GiB together."""
+
+DRAWS = ((50_000, 63), (200_000, 31), (MOST_NETWORK_EDGES, 15))
+"""Up to how many edges how many posterior draws sum up what is believed beside its mean."""
 
 KEY_DEVIATION = 0.05
 """How far loggers are off, as a share: the prior standard deviation of gains."""
@@ -90,6 +92,9 @@ of a speed anywhere between none and the limit."""
 
 SLOTS = 256
 """How many keys have a gain that is learned; those that come later count as noise."""
+
+GAIN_VARIANCE = 1.01
+"""Of the arm of a gain: what it is counted in."""
 
 _SLOTS_OF_LARGE = 64
 _REMEMBERED = 256
@@ -143,30 +148,6 @@ def passage_variance(energy_wh: Vector, cost_wh: Vector, noise_wh: float) -> Vec
     """Return the noise variance of one passage of edges with these energies and dissipations."""
     share: Vector = EDGE_DEVIATION * measure(energy_wh, cost_wh)
     return share**2 + noise_wh**2
-
-
-@dataclass(frozen=True)
-class RoadsAndKeys(Kernel):
-    """Roads by a kernel; gains of keys, with ids from `n_roads` on, independent of all else."""
-
-    roads: Kernel
-    n_roads: int
-    variance: float
-
-    def gram(self, left: Arms, right: Arms) -> Matrix:
-        """Return the covariances of every left with every right arm."""
-        rows, columns = (np.flatnonzero(arms.ids < self.n_roads) for arms in (left, right))
-        total: Matrix = self.variance * (left.ids[:, None] == right.ids)
-        if rows.size and columns.size:
-            total[np.ix_(rows, columns)] = self.roads.gram(left.take(rows), right.take(columns))
-        return total
-
-    def diagonal(self, arms: Arms) -> Vector:
-        """Return the prior variances."""
-        total = np.full(len(arms), self.variance)
-        rows = np.flatnonzero(arms.ids < self.n_roads)
-        total[rows] = self.roads.diagonal(arms.take(rows))
-        return total
 
 
 class Fleet:
@@ -236,8 +217,8 @@ class Fleet:
         return self.network.n_edges + self.n_slots
 
     @property
-    def n_features(self) -> int:
-        """How many arms sum the belief up; zero where the covariance of all of them is held."""
+    def n_draws(self) -> int:
+        """How many draws sum the belief up; zero where the covariance of all arms is held."""
         size = self.network.n_edges
         if self.n_arms <= MOST_ARMS:
             return 0
@@ -247,7 +228,7 @@ class Fleet:
                 f"{MOST_NETWORK_EDGES:,}. Cut a region out, or run one service per region"
             )
             raise CapacityError(msg)
-        return min(N_INDUCING, MOST_ENTRIES // self.n_arms)
+        return next(draws for most, draws in DRAWS if size <= most)
 
     @cached_property
     def arms(self) -> Arms:
@@ -264,30 +245,24 @@ class Fleet:
         return Arms(arms.ids, contexts)
 
     @cached_property
-    def kernel(self) -> RoadsAndKeys:
-        """The prior covariance of -h and of gains.
-
-        Gains have a little more variance than roads: beliefs that are summed up by few arms take
-        those of greatest variance first.
-        """
-        return RoadsAndKeys(self.reference.kernel, self.network.n_edges, 1.01)
+    def kernel(self) -> Beside:
+        """The prior covariance of -h and of gains, which are independent of all else."""
+        return Beside(self.reference.kernel, self.network.n_edges, PerArm(GAIN_VARIANCE))
 
     def gain_unit(self, deviation: float) -> float:
         """Return the gain that one unit of its arm stands for, if gains deviate so much."""
-        return float(deviation / np.sqrt(self.kernel.variance))
+        return float(deviation / np.sqrt(GAIN_VARIANCE))
 
     @cached_property
     def marginal_prior(self) -> FinitePrior:
         """Means and variances before the first trip, without any covariance."""
         return FinitePrior.of_kernel(self.arms, self.kernel, 1.0, None)
 
-    def prior(self) -> DenseGP | InducedGP:
+    def prior(self) -> DenseGP | EnsembleGP:
         """Return the belief before the first trip."""
-        if self.n_features == 0:
+        if self.n_draws == 0:
             return DenseGP.from_kernel(self.arms, self.kernel, 1.0, keep_evidence=False)
-        return InducedGP.from_kernel(
-            self.arms, self.kernel, 1.0, n_inducing=self.n_features, keep_evidence=False
-        )
+        return EnsembleGP.from_kernel(self.arms, self.kernel, 1.0, n_draws=self.n_draws)
 
     @cached_property
     def time_model(self) -> TimeModel:

@@ -6,12 +6,12 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from superarm.arrays import Matrix, Rows, Vector
-from superarm.beliefs import DenseGP, InducedGP
+from superarm.beliefs import DenseGP, EnsembleGP
 from superarm.beliefs.posterior import PlacedView
 from superarm.beliefs.sums.dense import DensePosterior
-from superarm.beliefs.sums.induced import InducedPosterior
 from superarm.compiling import compiled
 from superarm.navigation.times import TimePosterior
+from superarm.service.model.draws import Draws, DrawsView
 from superarm.service.model.fleet import KEY_DEVIATION, TRIP_DEVIATION, Drivetrain, Fleet
 from superarm.service.model.trip import Source, Spans
 
@@ -33,7 +33,7 @@ class RoadPosterior:
     """
 
     fleet: Fleet
-    belief: DenseGP | InducedGP
+    belief: DenseGP | Draws
     version: int
     trips: int
     std: Vector
@@ -44,10 +44,12 @@ class RoadPosterior:
 
     @classmethod
     def of(
-        cls, fleet: Fleet, belief: DenseGP | InducedGP, counts: Vector, *, trips: int
+        cls, fleet: Fleet, belief: DenseGP | EnsembleGP, counts: Vector, *, trips: int
     ) -> "RoadPosterior":
         """Return the posterior of a belief."""
-        return cls(fleet, belief, 0, trips, np.sqrt(belief.variance), counts)
+        std = np.sqrt(belief.variance)
+        kept = belief if isinstance(belief, DenseGP) else Draws.of(belief, std)
+        return cls(fleet, kept, 0, trips, std, counts)
 
     @property
     def times(self) -> TimePosterior:
@@ -70,7 +72,7 @@ class RoadPosterior:
         """Return the library's own view of some arms."""
         if isinstance(self.belief, DenseGP):
             return DensePosterior(self.belief, places)
-        return InducedPosterior(self.belief, places)
+        return DrawsView(self.belief, places)
 
     def cost_wh(self, drivetrain: Drivetrain) -> Vector:
         """Return the expected dissipation of every edge."""
@@ -142,9 +144,7 @@ class RoadPosterior:
         if isinstance(self.belief, DenseGP):
             joint: Matrix = np.asarray(rows @ (rows @ self.belief.matrix).T)
         else:
-            features = rows @ self.belief.features.T
-            joint = features @ self.belief.core_covariance @ features.T
-            joint += (rows * self.belief.residual[None, :] @ rows.T).toarray()
+            joint = self.belief.shrunk(rows)
         symmetric: Matrix = (joint + joint.T) / 2
         return symmetric
 
@@ -158,27 +158,17 @@ class RoadPosterior:
         """
         if isinstance(self.belief, DenseGP):
             return variances_of_blocks(self.belief.matrix, places, weights, starts)
-        return self._by_features(self.belief, places, weights, starts)[0]
+        root = self.belief.sums_of(places, weights, starts)
+        each: Vector = np.einsum("ij,ij->i", root, root)
+        return each
 
     def _variances(self, places: Rows, weights: Vector, starts: Rows) -> tuple[Vector, float]:
         """Return the variances of weighted sums of arms, and of their total."""
         if isinstance(self.belief, DenseGP):
             return sums_of_blocks(self.belief.matrix, places, weights, starts)
-        each, features = self._by_features(self.belief, places, weights, starts)
-        whole = features.sum(axis=1)
-        amount = np.bincount(places, weights, minlength=1)
-        rest = float((amount**2 * self.belief.residual[: amount.size]).sum())
-        return each, float(whole @ self.belief.core_covariance @ whole) + rest
-
-    @staticmethod
-    def _by_features(
-        belief: InducedGP, places: Rows, weights: Vector, starts: Rows
-    ) -> tuple[Vector, Matrix]:
-        """Return the variances of weighted sums, and their features, shape (M, m)."""
-        begin = starts[:-1]
-        features = np.add.reduceat(belief.features[:, places] * weights, begin, axis=1)
-        each = np.einsum("ij,ij->j", features, belief.core_covariance @ features)
-        return each + np.add.reduceat(weights**2 * belief.residual[places], begin), features
+        root = self.belief.sums_of(places, weights, starts)
+        whole = root.sum(axis=0)
+        return np.einsum("ij,ij->i", root, root), float(whole @ whole)
 
 
 @compiled

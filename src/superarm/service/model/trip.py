@@ -1,18 +1,19 @@
 """A trip as arrays: which edges, which spans of them were measured, what that says of the roads."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Generic, Protocol, Self, TypeVar, cast, overload
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky_banded
 from scipy.sparse import csc_array, csr_array, diags_array
 
 from superarm.arrays import Matrix, Rows, Vector
 from superarm.beliefs import Evidence
+from superarm.beliefs.ensemble import Observations
 from superarm.compiling import compiled
 from superarm.navigation import Vehicle
 from superarm.navigation.mechanical import kinetic_energy
@@ -30,7 +31,39 @@ _FADED = 1e-12
 
 
 class Addable(Protocol):
-    """What many trips say, added up: of all arms, or of the few that sum up a large network."""
+    """What trips say, summed up (`Evidence`) or as rows (`superarm.beliefs.ensemble`)."""
+
+    @classmethod
+    def nothing(cls, n_arms: int) -> Self:
+        """Return what no trips say."""
+        ...
+
+    @classmethod
+    def of_functionals(
+        cls,
+        functionals: csr_array,
+        values: ArrayLike,
+        noise_variance: ArrayLike,
+        common: csr_array | None = None,
+    ) -> Self:
+        """Return what weighted sums of arms say, some of which share an error."""
+        ...
+
+    def moved(self, n_arms: int, places: ArrayLike, scales: ArrayLike) -> Self:
+        """Return the same about other arms."""
+        ...
+
+    def without_last(self, prior_precision: float) -> Self:
+        """Return what is said of all arms but the last one, which is not known."""
+        ...
+
+    def with_keys(self, keys: Rows) -> Self:
+        """Return the same with a number for every observation, as far as they are kept singly."""
+        ...
+
+    def stored(self) -> dict[str, object]:
+        """Return plain arrays."""
+        ...
 
     def __add__(self, other: Self) -> Self:
         """Return what both say together."""
@@ -43,6 +76,9 @@ class Addable(Protocol):
 
 
 TripSums = TypeVar("TripSums", bound=Addable)
+
+SPANS_OF_KEY = 65_536
+"""A trip has fewer spans: the key of each is the trip's number times this, and its own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,22 +285,21 @@ class Source:
 class Reader(Generic[TripSums]):
     """Turns trips into what they say about the roads."""
 
-    @overload
-    def __init__(self: "Reader[Evidence]", fleet: Fleet) -> None: ...
-
-    @overload
-    def __init__(self, fleet: Fleet, summed: Callable[[Evidence], TripSums]) -> None: ...
-
-    def __init__(self, fleet: Fleet, summed: Callable[[Evidence], TripSums] | None = None) -> None:
+    def __init__(self, fleet: Fleet, form: type[TripSums]) -> None:
         """Remember the vehicles.
 
         Args:
             fleet: of these.
-            summed: what becomes of evidence before it is added up; by default it stays.
+            form: what becomes of trips: `Evidence`, or `Observations` for an ensemble.
         """
         self.fleet = fleet
+        self.form = form
         self.n_edges = fleet.network.n_edges
-        self.sums = summed or cast("Callable[[Evidence], TripSums]", _as_it_is)
+
+    @classmethod
+    def of(cls, fleet: Fleet) -> "Reader[Any]":
+        """Return the reader whose form the fleet's belief learns from."""
+        return Reader(fleet, Observations) if fleet.n_draws else Reader(fleet, Evidence)
 
     def spans(self, trip: MeasuredTrip) -> Spans:
         """Return what physics expect; only the edges of the trip are looked at."""
@@ -297,30 +332,43 @@ class Reader(Generic[TripSums]):
         variance = np.concatenate([[0.0], variance, [0.0]])  # a trip begins and ends at rest
         return Noise(own, variance[trip.first], variance[trip.last + 1], joined)
 
-    def evidence(self, trips: Sequence[tuple[MeasuredTrip, Source]]) -> TripSums:
-        """Return what trips say about roads and gains."""
+    def evidence(
+        self, trips: Sequence[tuple[MeasuredTrip, Source]], numbers: Sequence[int] | None = None
+    ) -> TripSums:
+        """Return what trips say about roads and gains.
+
+        Args:
+            trips: with who measured them.
+            numbers: of the trips, no two alike: the noise of draws depends on them.
+        """
+        if self.form is not Evidence:
+            return self._of_all(trips, numbers)
         # every trip links all of its edges: not too many at one time
-        return reduce(add, (self.sums(self._of_all(some)) for some in _pieces(trips)))
+        return reduce(add, (self._of_all(some) for some in _pieces(trips)))
 
     def nothing(self) -> TripSums:
         """Return what no trips say."""
-        return self.sums(Evidence.nothing(self.fleet.n_arms))
+        return self.form.nothing(self.fleet.n_arms)
 
-    def _of_all(self, trips: Sequence[tuple[MeasuredTrip, Source]]) -> Evidence:
+    def _of_all(
+        self, trips: Sequence[tuple[MeasuredTrip, Source]], numbers: Sequence[int] | None = None
+    ) -> TripSums:
         columns = [
             self.n_edges + source.slot if source.slot >= 0 and not source.vouched else -1
             for _, source in trips
         ]
         units = [self.fleet.gain_unit(source.deviation) for _, source in trips]
-        return self._evidence(trips, columns, units, self.fleet.n_arms)
+        return self._evidence(trips, columns, units, self.fleet.n_arms, numbers)
 
-    def evidence_of_one(self, trips: Sequence[tuple[MeasuredTrip, Source]]) -> Evidence:
+    def evidence_of_one(
+        self, trips: Sequence[tuple[MeasuredTrip, Source]], numbers: Sequence[int] | None = None
+    ) -> TripSums:
         """Return what trips of one key say about roads and its gain, which comes last, as it is."""
         count = len(trips)
         columns = [-1 if source.vouched else self.n_edges for _, source in trips]
-        return self._evidence(trips, columns, [1.0] * count, self.n_edges + 1)
+        return self._evidence(trips, columns, [1.0] * count, self.n_edges + 1, numbers)
 
-    def placed(self, evidence: Evidence, source: Source) -> Evidence:
+    def placed(self, evidence: TripSums, source: Source) -> TripSums:
         """Return the evidence of one key among all arms."""
         roads = np.arange(self.n_edges)
         if source.slot < 0:  # its gain is noise
@@ -338,9 +386,10 @@ class Reader(Generic[TripSums]):
         columns: Sequence[int],
         units: Sequence[float],
         n_arms: int,
-    ) -> Evidence:
+        numbers: Sequence[int] | None,
+    ) -> TripSums:
         if not trips:
-            return Evidence.nothing(n_arms)
+            return self.form.nothing(n_arms)
         places, weights, sizes, values, noise, shares = [], [], [], [], [], []
         for (trip, source), column, unit in zip(trips, columns, units, strict=True):
             spans, spread = self.spans(trip), source.spread
@@ -370,7 +419,13 @@ class Reader(Generic[TripSums]):
         links = csr_array(
             (np.concatenate(shares), np.arange(total), owners), shape=(len(trips), total)
         )
-        return Evidence.of_functionals(whole, np.concatenate(values), np.concatenate(noise), links)
+        said = whole, np.concatenate(values), np.concatenate(noise), links
+        found = self.form.of_functionals(*said)
+        if numbers is None:
+            return found
+        owner = np.repeat(np.arange(len(trips)), counts)
+        keys = np.asarray(numbers, dtype=np.int64)[owner] * SPANS_OF_KEY
+        return found.with_keys(keys + np.arange(total) - owners[owner])
 
     def times(self, trips: Iterable[MeasuredTrip]) -> TimeSums:
         """Return what trips say about travel times."""
@@ -381,10 +436,6 @@ class Reader(Generic[TripSums]):
         places = [covered(trip)[0] for trip in trips]
         flat = np.concatenate(places) if places else np.empty(0, dtype=np.intp)
         return np.bincount(flat, minlength=self.n_edges).astype(np.float64)
-
-
-def _as_it_is(evidence: Evidence) -> Evidence:
-    return evidence
 
 
 def _pieces(

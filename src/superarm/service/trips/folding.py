@@ -9,6 +9,7 @@ import numpy as np
 
 from superarm.arrays import Vector
 from superarm.beliefs import Evidence
+from superarm.beliefs.ensemble import Observations
 from superarm.navigation.times import TimeSums
 from superarm.service.model.trip import TripSums
 
@@ -38,7 +39,7 @@ class FoldedTrips(Generic[TripSums]):
             self.trips + other.trips,
         )
 
-    def pack(self: "FoldedTrips[Evidence]") -> bytes:
+    def pack(self) -> bytes:
         """Return bytes to store."""
         file = io.BytesIO()
         facts = json.dumps({"trips": self.trips})
@@ -49,7 +50,7 @@ class FoldedTrips(Generic[TripSums]):
         return file.getvalue()
 
     @staticmethod
-    def unpack(data: bytes, nothing: TimeSums) -> "FoldedTrips[Evidence]":
+    def unpack(data: bytes, nothing: TimeSums) -> "FoldedTrips[Any]":
         """Return the sums from bytes; those of before have nothing to say about times."""
         with np.load(io.BytesIO(data), allow_pickle=False) as stored:
             parts = {name: stored[name] for name in stored.files}
@@ -57,4 +58,5 @@ class FoldedTrips(Generic[TripSums]):
         visits = parts.pop("visits")
         times = {name: parts.pop(name) for name in list(parts) if name.startswith("time_")}
         known = TimeSums.restored(times) if times else nothing
-        return FoldedTrips(Evidence.restored(parts), visits, known, facts["trips"])
+        form = Observations if "starts" in parts else Evidence
+        return FoldedTrips(form.restored(parts), visits, known, facts["trips"])

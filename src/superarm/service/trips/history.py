@@ -9,6 +9,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from superarm.arrays import Vector
 from superarm.beliefs import Evidence
+from superarm.beliefs.ensemble.summed import of_evidence
 from superarm.errors import SuperarmError
 from superarm.navigation.times import TimeSums
 from superarm.service.database import (
@@ -111,17 +112,17 @@ class History(Generic[TripSums]):
             changed = epoch != cursor.epoch or not same
             restart = changed and (again or cursor.epoch < 0)
             begin = 0 if restart else min(cursor.mark, end)
-            total = self._folded(connection, how) if restart else self._nothing()
+            pile = Pile(self._folded(connection, how) if restart else self._nothing())
             oldest, last = 0, (0, "") if restart else (cursor.sequence, cursor.digest)
             singly: list[ReadTrip] = []
             for rows in self._batches(connection, begin, end):
                 oldest = oldest or (0 if restart else rows[0].received_at)
                 last = (rows[-1].sequence, rows[-1].content_sha256)
                 read = self._read(rows, how, bad)
-                sums = self._summed(read, bad)
-                total += sums
+                pile.add(self._summed(read, bad))
                 if len(singly) + len(read) <= _MOST_KEPT:
                     singly += [one for one in read if one.sequence not in bad]
+        total = pile.total
         for sequence in bad:
             move_aside(self._database, [sequence], _UNREADABLE)
         if last[0] in bad:  # the trip to be remembered by is gone
@@ -168,8 +169,11 @@ class History(Generic[TripSums]):
 
     def _placed(self, row: Any, standing: Standing) -> FoldedTrips[TripSums]:  # noqa: ANN401 - a row
         sums = FoldedTrips.unpack(row.sums, self._reader.times(()))
-        placed = self._reader.placed(sums.evidence, standing.source(0.0))
-        return FoldedTrips(self._reader.sums(placed), sums.visits, sums.times, sums.trips)
+        evidence = sums.evidence
+        if isinstance(evidence, Evidence) and self._reader.form is not Evidence:
+            evidence = of_evidence(evidence, np.ones(evidence.weighted.size))
+        placed = self._reader.placed(evidence, standing.source(0.0))
+        return FoldedTrips(placed, sums.visits, sums.times, sums.trips)
 
     def _read(
         self, rows: Sequence[Any], how: Mapping[str, Standing], bad: list[int]
@@ -268,11 +272,12 @@ class History(Generic[TripSums]):
         self, connection: Connection, key_id: str, rows: Sequence[Any], bad: list[int]
     ) -> None:
         size, nothing = self._reader.n_edges, self._reader.times(())
-        more = FoldedTrips(Evidence.nothing(size + 1), np.zeros(size), nothing, 0)
+        more = FoldedTrips(self._reader.form.nothing(size + 1), np.zeros(size), nothing, 0)
 
         def add(some: Sequence[ReadTrip]) -> None:
             nonlocal more
-            found = self._reader.evidence_of_one([(one.trip, one.source) for one in some])
+            pairs = [(one.trip, one.source) for one in some]
+            found = self._reader.evidence_of_one(pairs, [one.sequence for one in some])
             require_finite(found)
             visits = self._reader.visits(one.trip for one in some)
             more += FoldedTrips(found, visits, sound_times(self._reader, some), len(some))
@@ -301,10 +306,34 @@ class History(Generic[TripSums]):
         )
 
 
+class Pile(Generic[TripSums]):
+    """Sums being added up, small ones first: none is copied more than a few times."""
+
+    def __init__(self, first: FoldedTrips[TripSums]) -> None:
+        """Start with some."""
+        self._parts = [first]
+
+    def add(self, more: FoldedTrips[TripSums]) -> None:
+        """Add the sums of some trips."""
+        self._parts.append(more)
+        while len(self._parts) > 1 and self._parts[-2].trips <= 2 * self._parts[-1].trips:
+            last = self._parts.pop()
+            self._parts[-1] += last
+
+    @property
+    def total(self) -> FoldedTrips[TripSums]:
+        """All of them together."""
+        while len(self._parts) > 1:
+            last = self._parts.pop()
+            self._parts[-1] += last
+        return self._parts[0]
+
+
 def sound_evidence(reader: Reader[TripSums], some: Sequence[ReadTrip]) -> TripSums:
     """Return what trips say, or raise if that is not finite."""
     with np.errstate(all="ignore"):
-        found = reader.evidence([(one.trip, one.source) for one in some])
+        pairs = [(one.trip, one.source) for one in some]
+        found = reader.evidence(pairs, [one.sequence for one in some])
     require_finite(found)
     return found
 

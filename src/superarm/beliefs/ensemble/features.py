@@ -1,0 +1,92 @@
+"""Features that some arms span: a kernel of low rank, and what it leaves of the variances."""
+
+from typing import Any, cast
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from superarm.arms import Arms
+from superarm.arrays import Matrix, Rows, Vector
+from superarm.beliefs.rows import tiles
+from superarm.errors import CapacityError
+from superarm.gaussian import cholesky_with_jitter
+from superarm.kernels import Kernel
+from superarm.threads import in_blocks
+
+SINGLE_BEYOND = 20_000_000
+"""From so many numbers on, features are kept in single precision: seven digits of the prior."""
+
+FIRST_SAMPLE = 4_000
+"""Pivots are looked for among so many arms first."""
+
+_ENOUGH = 1e-13  # share of the variance below which nothing is left to explain
+
+
+def spanned(kernel: Kernel, arms: Arms, share: float, most: int) -> tuple[Matrix, Vector, float]:
+    """Return features, what they leave of the variances, and which share of all that is.
+
+    Pivots are chosen among a sample, which grows until they explain the others as well.
+    """
+    n_arms, variance = len(arms), kernel.diagonal(arms)
+    size = min(FIRST_SAMPLE, n_arms)
+    while True:
+        sample = np.linspace(0, n_arms - 1, size).astype(np.intp)
+        chosen = sample[pivots(kernel, arms.take(sample), share / 2, most)]
+        features, left = features_of(kernel, arms, chosen, variance)
+        missing = float(left.sum() / variance.sum())
+        if missing <= share or chosen.size == n_arms:
+            return features, left, missing
+        if size == n_arms or chosen.size >= most:
+            msg = (
+                f"{chosen.size:,} features leave {missing:.2%} of the variance of "
+                f"{type(kernel).__name__} unexplained, more than {share:.2%}; raise most_features "
+                "or unexplained, or choose a smoother kernel"
+            )
+            raise CapacityError(msg)
+        size = min(4 * size, n_arms)
+
+
+def pivots(kernel: Kernel, arms: Arms, share: float, most: int) -> Rows:
+    """Return arms that explain the others but for a share, each of greatest variance left."""
+    variance = kernel.diagonal(arms)
+    left, limit = variance.copy(), share * variance.sum()
+    most = min(most, len(arms))
+    features, chosen = np.empty((most, len(arms))), np.empty(most, dtype=np.intp)
+    for number in range(most):
+        pivot = int(np.argmax(left))
+        if left.sum() <= limit or left[pivot] <= _ENOUGH * variance[pivot]:
+            return chosen[:number]
+        row = (
+            kernel.gram(arms.take([pivot]), arms)[0] - features[:number, pivot] @ features[:number]
+        )
+        features[number] = row / np.sqrt(left[pivot])
+        left = np.maximum(left - features[number] ** 2, 0.0)
+        left[pivot], chosen[number] = 0.0, pivot
+    return chosen
+
+
+def features_of(
+    kernel: Kernel, arms: Arms, chosen: Rows, variance: Vector
+) -> tuple[Matrix, Vector]:
+    """Return the features that some arms span, shape (n, R), and what they leave of variances."""
+    few = arms.take(chosen)
+    lower = cholesky_with_jitter(kernel.gram(few, few))
+    features = cast("Matrix", np.empty((len(arms), chosen.size), precision_of(arms, chosen.size)))
+    left, parts = variance.copy(), list(tiles(len(arms)))
+
+    def work(number: int, _: int) -> None:
+        part = parts[number]
+        some = arms.take(np.arange(part.start, part.stop))
+        found = solve_triangular(lower, kernel.gram(few, some), lower=True, check_finite=False)
+        left[part] -= np.einsum("ij,ij->j", found, found)
+        features[part] = found.T
+
+    in_blocks(len(parts), work, (1,))
+    np.maximum(left, 0.0, out=left)
+    left[chosen] = 0.0
+    return features, left
+
+
+def precision_of(arms: Arms, rank: int) -> type[np.floating[Any]]:
+    """Return the precision in which so many features of these arms are kept."""
+    return np.float64 if rank * len(arms) <= SINGLE_BEYOND else np.float32

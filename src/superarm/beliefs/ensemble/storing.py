@@ -1,0 +1,106 @@
+"""What an ensemble has learned, without its prior: small enough to be written often."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from superarm.arrays import Matrix, Vector, frozen
+from superarm.beliefs.ensemble.gp import EnsembleGP
+from superarm.beliefs.ensemble.observations import Observations
+from superarm.beliefs.ensemble.roots import PriorRoot
+from superarm.errors import DataError
+from superarm.values import changed
+
+_PROBED = 64
+_SAME = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class EnsembleState:
+    """The parts of an `EnsembleGP` that observations change.
+
+    Attributes:
+        probe: some rows of the prior's root: solutions are about that root and no other.
+        observations: all of them.
+        inner: what they say about the features.
+        turned: directions that are eliminated.
+        carried: what observations say of these.
+        turned_at: how many observations there were when these were chosen.
+        noise: what observations had of it in the draws.
+        latent: solutions.
+        residual: what is left of their equations.
+        reached: the largest norm of a residual.
+        seed: of the draws.
+    """
+
+    probe: Matrix
+    observations: tuple[Observations, ...]
+    inner: Matrix
+    turned: Matrix
+    carried: Matrix
+    turned_at: int
+    noise: Matrix
+    latent: Matrix
+    residual: Matrix
+    reached: float
+    seed: int
+
+    @classmethod
+    def of(cls, belief: EnsembleGP) -> "EnsembleState":
+        """Return what a belief has learned."""
+        equations = belief.equations
+        return cls(
+            probe=_probe(belief.root),
+            observations=equations.observations,
+            inner=equations.inner,
+            turned=equations.turned,
+            carried=equations.carried,
+            turned_at=equations.turned_at,
+            noise=belief.noise,
+            latent=belief.latent,
+            residual=belief.residual,
+            reached=belief.reached,
+            seed=belief.seed,
+        )
+
+    def resumed(self, prior: EnsembleGP) -> EnsembleGP:
+        """Return the belief, given the one before the first observation.
+
+        Raises:
+            DataError: if this was learned under another prior, or another root of it.
+        """
+        probe, same = _probe(prior.root), self.latent.shape == prior.latent.shape
+        same = same and probe.shape == self.probe.shape and self.seed == prior.seed
+        if not (same and np.allclose(probe, self.probe, rtol=_SAME, atol=_SAME * _scale(probe))):
+            msg = (
+                "what was learned belongs to another prior, or to the same computed otherwise; "
+                "learn again from the observations"
+            )
+            raise DataError(msg)
+        equations = changed(
+            prior.equations,
+            observations=self.observations,
+            inner=self.inner,
+            turned=self.turned,
+            felt=frozen(prior.root.features_times(self.turned)),
+            carried=self.carried,
+            turned_at=self.turned_at,
+        )
+        return changed(
+            prior,
+            equations=equations,
+            noise=self.noise,
+            latent=self.latent,
+            residual=self.residual,
+            reached=self.reached,
+        )
+
+
+def _probe(root: PriorRoot) -> Matrix:
+    some = np.linspace(0, root.n_arms - 1, min(_PROBED, root.n_arms)).astype(np.intp)
+    own: Vector = root.own[some]
+    return np.column_stack([root.features[some].astype(np.float64), own])
+
+
+def _scale(probe: Matrix) -> float:
+    return float(np.abs(probe).max(initial=0.0))

@@ -1,0 +1,202 @@
+r"""The equations of an ensemble: a prior root, what was observed, and solutions side by side.
+
+All systems have the matrix :math:`\Lambda = I + L^T A L` of the posterior's precision. Directions
+among the features that many observations speak about (a city's level, what all trips have in
+common) would take conjugate gradients hundreds of steps; the few of them whose precision is large,
+:math:`E`, are eliminated: with :math:`C = A L E`, :math:`F = I + E^T L^T C` and
+:math:`\Pi = I - E E^T` the rest solves
+
+.. math:: \Pi\, (I + L^T A\, (I - L E F^{-1} C^T) L)\, y = \Pi\, (r - L^T C F^{-1} E^T r) ,
+
+a matrix whose condition grows slowly with the observations. Its products are taken in single
+precision; residuals are computed anew in double precision, and what is left is solved for again.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_solve, cholesky
+
+from superarm.arrays import Matrix, Vector, frozen
+from superarm.beliefs.ensemble.observations import Observations
+from superarm.beliefs.ensemble.roots import PriorRoot
+from superarm.beliefs.ensemble.solving import Solved, conjugate_gradients, norms_of
+from superarm.errors import NumericalError
+from superarm.values import changed
+
+KNOWN_WELL = 2.0
+"""Directions whose precision is larger than that, beside a prior of one, are eliminated."""
+
+PIECE = 4_000_000
+"""Observations are kept in pieces of at least so many numbers; larger ones are not merged."""
+
+_REFINEMENTS = 12
+_SINGLE = 1e-4  # by which share products in single precision lower a residual, and better
+_STALLED = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Equations:
+    """What all systems have in common.
+
+    Attributes:
+        root: L, of the prior.
+        observations: all of them, in pieces of falling size.
+        inner: what they say about the features, shape (R, R).
+        turned: E, among features, shape (R, k).
+        felt: L E, shape (n, k).
+        carried: C = A L E, shape (n, k).
+        turned_at: how many observations there were when E was chosen.
+    """
+
+    root: PriorRoot
+    observations: tuple[Observations, ...]
+    inner: Matrix
+    turned: Matrix
+    felt: Matrix
+    carried: Matrix
+    turned_at: int
+
+    @classmethod
+    def before(cls, root: PriorRoot) -> "Equations":
+        """Return them before the first observation."""
+        none = frozen(np.zeros((root.n_arms, 0)))
+        inner, turned = np.zeros((root.rank, root.rank)), np.zeros((root.rank, 0))
+        return cls(root, (), frozen(inner), frozen(turned), none, none, 0)
+
+    @property
+    def count(self) -> int:
+        """How many observations there were."""
+        return sum(piece.count for piece in self.observations)
+
+    @property
+    def entries(self) -> int:
+        """How many numbers are kept of them one by one."""
+        return sum(piece.entries for piece in self.observations)
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of all observations."""
+        return sum(piece.held_bytes for piece in self.observations)
+
+    def after(self, seen: Observations) -> "Equations":
+        """Return them after more observations."""
+        more, carried = seen.projected(self.root.features, self.turned)
+        later = changed(
+            self,
+            observations=_merged((*self.observations, seen.compact())),
+            inner=frozen(self.inner + more),
+            carried=frozen(self.carried + carried),
+        )
+        return later._turned() if later.count >= 2 * self.turned_at else later  # noqa: SLF001 - its own class
+
+    def _turned(self) -> "Equations":
+        """Return them with E chosen anew."""
+        values, vectors = np.linalg.eigh(self.inner)
+        turned = np.ascontiguousarray(vectors[:, values > KNOWN_WELL])
+        felt = self.root.features_times(turned)
+        return changed(
+            self,
+            turned=frozen(turned),
+            felt=frozen(felt),
+            carried=frozen(self.said(felt)),
+            turned_at=self.count,
+        )
+
+    @cached_property
+    def precision_diagonal(self) -> Vector:
+        """The diagonal of A."""
+        total = np.zeros(self.root.n_arms)
+        for piece in self.observations:
+            total += piece.precision_diagonal
+        return total
+
+    def said(self, values: Matrix) -> Matrix:
+        """Return A times columns, in their precision."""
+        total = np.zeros_like(values)
+        for piece in self.observations:
+            piece.add_times(values, total)
+        return total
+
+    @cached_property
+    def _factor(self) -> Matrix:
+        size = self.turned.shape[1]
+        try:
+            lower: Matrix = cholesky(
+                np.eye(size) + self.turned.T @ self.inner @ self.turned, lower=True
+            )
+        except LinAlgError as error:
+            msg = "noise variances are too small beside the prior; raise noise_variance"
+            raise NumericalError(msg) from error
+        return lower
+
+    def _over(self, right: Matrix) -> Matrix:
+        if not right.shape[0]:
+            return right
+        found: Matrix = cho_solve((self._factor, True), right, check_finite=False)
+        return found
+
+    def solved(self, start: Matrix, residual: Matrix, tolerance: float) -> Solved:
+        """Solve systems from where they are.
+
+        Args:
+            start: solutions so far, shape (p, s).
+            residual: what is left of their equations, likewise.
+            tolerance: the largest norm of a residual.
+        """
+        solution, left, iterations = start, residual, 0
+        largest = float(norms_of(left).max(initial=0.0))
+        for _ in range(_REFINEMENTS):
+            if largest <= tolerance:
+                return Solved(solution, left, largest, iterations)
+            step, count = self._step(left, tolerance)
+            iterations += count
+            solution = solution + step
+            left = left - step - self.root.transposed(self.said(self.root.times(step)))
+            before, largest = largest, float(norms_of(left).max(initial=0.0))
+            if not largest <= _STALLED * before and largest > tolerance:
+                break
+        if largest <= tolerance:
+            return Solved(solution, left, largest, iterations)
+        msg = (
+            f"a residual of {largest:.2g} is left where {tolerance:.2g} was asked for: "
+            "rounding allows no better; raise tolerance, or noise variances that are tiny"
+        )
+        raise NumericalError(msg)
+
+    def _step(self, residual: Matrix, tolerance: float) -> tuple[Matrix, int]:
+        """Return what to add to a solution, and how many iterations that took."""
+        known = self.turned.T @ residual[: self.root.rank]
+        right = residual - self.root.transposed(self.carried @ self._over(known))
+        self._without_known(right)
+        goal = np.maximum(0.9 * tolerance, _SINGLE * norms_of(right))
+        with np.errstate(over="ignore", invalid="ignore"):  # it is told that nothing converges
+            found = conjugate_gradients(self._rest_times, right, goal)
+        step = found.solution
+        shift = self._over(known - self.carried.T @ self.root.times(step))
+        step[: self.root.rank] += self.turned @ shift
+        return step, found.iterations
+
+    def _rest_times(self, latent: Matrix) -> Matrix:
+        values = self.root.times(latent, rough=True)
+        values -= self.felt @ self._over(self.carried.T @ values)
+        said = self.said(values.astype(np.float32))
+        found = self.root.transposed(said.astype(np.float64), rough=True)
+        found += latent
+        self._without_known(found)
+        return found
+
+    def _without_known(self, latent: Matrix) -> None:
+        """Take what is eliminated out of latents, in place."""
+        rank = self.root.rank
+        latent[:rank] -= self.turned @ (self.turned.T @ latent[:rank])
+
+
+def _merged(pieces: tuple[Observations, ...]) -> tuple[Observations, ...]:
+    """Return the pieces, merged as they grow alike: each entry a logarithmic number of times."""
+    kept = list(pieces)
+    while len(kept) > 1 and kept[-2].entries <= 2 * kept[-1].entries < 2 * PIECE:
+        last = kept.pop()
+        kept[-1] += last
+    return tuple(kept)
