@@ -146,7 +146,7 @@ class GraphMatern(Kernel):
                 variance=variance,
             )
         other = changed(self, variance=variance)
-        for known in ("_factor", "_eigen", "_raw_variances", "precision"):
+        for known in ("_factor", "_eigen", "raw_variances", "precision"):
             if known in self.__dict__:  # they do not depend on the variance
                 other.__dict__[known] = self.__dict__[known]
         return other
@@ -218,6 +218,14 @@ class GraphMatern(Kernel):
             memory.update(fresh)
         return rows.reshape(nodes.size, self.n_nodes)
 
+    def knowing(self, raw_variances: Vector) -> "GraphMatern":
+        """Return the same kernel, told its variances before normalisation (`raw_variances`)."""
+        known = as_vector("raw_variances", raw_variances, self.n_nodes)
+        require_positive("raw_variances", known)
+        other = changed(self)
+        other.__dict__["raw_variances"] = known
+        return other
+
     def forget(self) -> None:
         """Drop the columns kept in memory, so that a run that is timed starts as any other."""
         self._memory.clear()
@@ -272,7 +280,8 @@ class GraphMatern(Kernel):
         return values, vectors
 
     @cached_property
-    def _raw_variances(self) -> Vector:
+    def raw_variances(self) -> Vector:
+        """The variances of all nodes before normalisation."""
         return self._power_diagonal(self.nu)
 
     @cached_property
@@ -281,14 +290,14 @@ class GraphMatern(Kernel):
             case "none":
                 scales = np.ones(self.n_nodes)
             case "mean":
-                scales = np.full(self.n_nodes, 1 / math.sqrt(self._raw_variances.mean()))
+                scales = np.full(self.n_nodes, 1 / math.sqrt(self.raw_variances.mean()))
             case "correlation":
-                scales = 1 / np.sqrt(self._raw_variances)
+                scales = 1 / np.sqrt(self.raw_variances)
         return math.sqrt(self.variance) * scales
 
     @cached_property
     def _variances(self) -> Vector:
-        return self._raw_variances * self._scales**2
+        return self.raw_variances * self._scales**2
 
     def _root_times(self, noise: Vector) -> Vector:
         """Return a matrix root of K, as it is before normalisation, times a vector."""

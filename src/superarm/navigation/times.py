@@ -30,6 +30,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from superarm.arms import Arms
 from superarm.arrays import Matrix, Rows, Vector, frozen
+from superarm.beliefs.ensemble.features import features_of, pivots
 from superarm.beliefs.sums.induced import partial_cholesky
 from superarm.kernels import Linear, Matern52, OnFeatures
 from superarm.navigation.mechanical import kinetic_energy
@@ -54,6 +55,11 @@ HEAVY_KG, HEAVY_LIMIT_MS = 3_500.0, 25.0
 """Vehicles heavier than this are not faster than that (90 km/h)."""
 
 N_FEATURES = 192
+
+FIRST_OF_ALL = 100_000
+"""Up to so many edges features are chosen among all of them, beyond among a sample."""
+
+_SAMPLE = 4_000
 _REACH_M = 600.0
 _NEAR, _ALIKE = 0.3, 0.2  # of the variance of roads; the rest is each road's own
 _NIGHT, _MORNING = 22, 6
@@ -234,9 +240,16 @@ class TimeModel:
         alike = OnFeatures(Matern52(1.0, _ALIKE), [0, 1, 2])
         kernel = linear + OnFeatures(Linear(), [3 + count]) * (near + alike)
         arms = Arms(np.arange(network.n_edges), contexts)
-        features, left = partial_cholesky(arms, kernel, min(self.n_features, network.n_edges))
+        most = min(self.n_features, network.n_edges)
+        if network.n_edges <= FIRST_OF_ALL:
+            by_row, left = partial_cholesky(arms, kernel, most)
+            features = np.ascontiguousarray(by_row.T)
+        else:
+            some = np.linspace(0, network.n_edges - 1, _SAMPLE).astype(np.intp)
+            chosen = some[pivots(kernel, arms.take(some), 0.0, most)]
+            features, left = features_of(kernel, arms, chosen, kernel.diagonal(arms))
         own = left + (1 - _NEAR - _ALIKE) * self._deviation_s**2
-        return frozen(np.ascontiguousarray(features.T)), frozen(own)
+        return frozen(features), frozen(own)
 
     @property
     def features(self) -> Matrix:

@@ -32,7 +32,7 @@ from superarm.service.http.watching import Watch
 from superarm.service.learning.learner import LearnerSettings
 from superarm.service.learning.process import Current, Learning, Posteriors
 from superarm.service.learning.shared import SharedPosteriors
-from superarm.service.model.fleet import CLASSES, Fleet
+from superarm.service.model.fleet import CLASSES, KNOWN, Fleet
 from superarm.service.model.trip import Reader
 from superarm.service.routes.navigator import Navigator, Question
 from superarm.service.routes.router import RouteQuery
@@ -120,7 +120,7 @@ class ServiceState:
         """Open the database, and refuse one that belongs to something else."""
         self.settings = settings
         self.network = settings.network
-        self.fleet = Fleet(self.network)
+        self.fleet = Fleet(self.network, settings.state / KNOWN)
         self.fleet.n_draws  # noqa: B018 - says at once if the network is too large
         self.database = Database(settings.database)
         self.database.migrate()

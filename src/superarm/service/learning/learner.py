@@ -33,7 +33,7 @@ from superarm.service.learning.comparing import compared
 from superarm.service.learning.shared import SLOTS, SharedPosteriors
 from superarm.service.learning.snapshots import Learned, Snapshots
 from superarm.service.learning.trust import Trust, informed
-from superarm.service.model.fleet import GAIN_VARIANCE, Fleet
+from superarm.service.model.fleet import GAIN_VARIANCE, KNOWN, Fleet
 from superarm.service.model.posterior import RoadPosterior
 from superarm.service.model.trip import Reader
 from superarm.service.trips.folding import FoldedTrips
@@ -101,7 +101,8 @@ class Learner:
     def __init__(self, settings: LearnerSettings) -> None:
         """Open everything."""
         self._settings = settings
-        self._fleet = Fleet(RoadNetwork.load(settings.network))
+        network = Path(settings.network)
+        self._fleet = Fleet(RoadNetwork.load(network), network.with_name(KNOWN))
         self._reader: Reader[Any] = Reader.of(self._fleet)
         self._shared = SharedPosteriors(
             self._fleet.n_arms, self._fleet.n_draws, self._fleet.time_model, settings.handle
