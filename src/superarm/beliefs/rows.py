@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from superarm.arrays import Matrix, Rows
+from superarm.arrays import Matrix, Rows, Vector
 
 TILE = 8192
 """How many arms are handled at a time, so that temporary arrays stay small at any n."""
@@ -83,6 +83,24 @@ class KernelRows:
             total += coefficients[:, begin:end] @ data[:, columns]
             begin = end
         return total
+
+    def push(self, coefficients: Matrix, surprise: Vector, mean: Vector, variance: Vector) -> None:
+        """Move means and variances, in place, by what combinations of the rows say.
+
+        Args:
+            coefficients: of the rows in every combination, shape (k, length).
+            surprise: the weight of every combination in the means, shape (k,).
+            mean: of all n arms.
+            variance: likewise.
+        """
+        for part in tiles(mean.size):
+            moves = self.combine(coefficients, part)
+            mean[part] += surprise @ moves
+            variance[part] -= np.einsum("ij,ij->j", moves, moves)
+
+    def nothing(self) -> "KernelRows":
+        """Return no rows of the same kind."""
+        return KernelRows(self.n_columns)
 
     def entries(self, slots: Rows, columns: Rows) -> Matrix:
         """Return the entries at some rows and columns, shape (len(slots), len(columns))."""

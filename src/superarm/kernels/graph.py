@@ -127,7 +127,7 @@ class GraphMatern(Kernel):
     def draw_many(self, arms: Arms, rng: np.random.Generator) -> Vector:
         """Return one exact sample, at any size."""
         noise = rng.standard_normal(self.n_nodes)
-        return (self._scales * self._root_times(noise))[self._nodes(arms)]
+        return (self.scales * self._root_times(noise))[self._nodes(arms)]
 
     def parameters(self) -> dict[str, float]:
         """Return variance and lengthscale."""
@@ -165,10 +165,10 @@ class GraphMatern(Kernel):
         now = self._remembered(few)[:, few]
         rate = 4 * self.nu**2 / self.kappa**2
         moved = self._power_columns(few, self.nu + 1)[:, few] * rate
-        moved *= self._scales[few]
-        moved *= self._scales[few][:, None]
+        moved *= self.scales[few]
+        moved *= self.scales[few][:, None]
         if self.normalise != "none":
-            change = rate * self._power_diagonal(self.nu + 1) * self._scales**2  # of variances
+            change = rate * self._power_diagonal(self.nu + 1) * self.scales**2  # of variances
             if self.normalise == "mean":
                 moved -= now * (change.mean() / self.variance)
             else:
@@ -184,8 +184,8 @@ class GraphMatern(Kernel):
     def columns(self, nodes: Rows) -> Matrix:
         """Return the columns of K at some nodes, as rows, shape (len(nodes), n)."""
         found = self._power_columns(nodes, self.nu)
-        found *= self._scales
-        found *= self._scales[nodes][:, None]
+        found *= self.scales
+        found *= self.scales[nodes][:, None]
         return found
 
     def _power_columns(self, nodes: Rows, power: float) -> Matrix:
@@ -285,7 +285,8 @@ class GraphMatern(Kernel):
         return self._power_diagonal(self.nu)
 
     @cached_property
-    def _scales(self) -> Vector:
+    def scales(self) -> Vector:
+        """What rows of a root of K are multiplied by after normalisation, shape (n,)."""
         match self.normalise:
             case "none":
                 scales = np.ones(self.n_nodes)
@@ -297,7 +298,7 @@ class GraphMatern(Kernel):
 
     @cached_property
     def _variances(self) -> Vector:
-        return self.raw_variances * self._scales**2
+        return self.raw_variances * self.scales**2
 
     def _root_times(self, noise: Vector) -> Vector:
         """Return a matrix root of K, as it is before normalisation, times a vector."""
@@ -310,12 +311,12 @@ class GraphMatern(Kernel):
     def root_times(self, noise: Matrix) -> Matrix:
         """Return a matrix root of K times columns, shape (n, s); for an integer nu."""
         found: Matrix = self._factor.root_times_many(noise, int(self.nu))
-        found *= self._scales[:, None]
+        found *= self.scales[:, None]
         return found
 
     def root_transposed_times(self, columns: Matrix) -> Matrix:
         """Return the transposed root times columns, shape (n, s); for an integer nu."""
-        return self._factor.root_transposed_many(self._scales[:, None] * columns, int(self.nu))
+        return self._factor.root_transposed_many(self.scales[:, None] * columns, int(self.nu))
 
     def _nodes(self, arms: Arms) -> Rows:
         outside = (arms.ids < 0) | (arms.ids >= self.n_nodes)

@@ -2,7 +2,8 @@
 
 from superarm.beliefs.ensemble.gp import EnsembleGP
 from superarm.beliefs.ensemble.observations import Observations
+from superarm.beliefs.ensemble.on_device import DeviceEnsembleGP
 from superarm.beliefs.ensemble.roots import PriorRoot
 from superarm.beliefs.ensemble.storing import EnsembleState
 
-__all__ = ["EnsembleGP", "EnsembleState", "Observations", "PriorRoot"]
+__all__ = ["DeviceEnsembleGP", "EnsembleGP", "EnsembleState", "Observations", "PriorRoot"]

@@ -15,6 +15,7 @@ says, and the noise :math:`\varepsilon` of an observation is keyed, so that it i
 batch.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -121,7 +122,7 @@ class EnsembleGP(ObservesSums):
         cls, prior: FinitePrior, root: PriorRoot, n_draws: int, seed: int, tolerance: float
     ) -> "EnsembleGP":
         latent = np.zeros((root.size, 1 + n_draws))
-        latent[:, 1:] = _prior_latent(root, seed, n_draws)
+        latent[:, 1:] = prior_latent(root, seed, n_draws)
         return cls(
             prior=prior,
             equations=Equations.before(root),
@@ -185,7 +186,7 @@ class EnsembleGP(ObservesSums):
         """
         root, own = self.root, self.root.own
         precision = 1 + own**2 * self.equations.precision_diagonal
-        gradient = root.own_of(_prior_latent(root, self.seed, self.n_draws))
+        gradient = root.own_of(prior_latent(root, self.seed, self.n_draws))
         gradient = gradient + own[:, None] * self.noise
         expected = self._field[:, 1:] - self._field[:, :1]
         expected -= (own / precision)[:, None] * gradient
@@ -324,13 +325,19 @@ class EnsembleGP(ObservesSums):
 
     def fresh_draw(self, rng: np.random.Generator) -> Vector:
         """Return one more posterior draw of the whole universe, by a solve of its own."""
+        pieces = self.equations.observations
+        return self._fresh_from(pieces, self.latent[:, :1], rng)
+
+    def _fresh_from(
+        self, pieces: Sequence[Observations], mean: Matrix, rng: np.random.Generator
+    ) -> Vector:
         noise = np.zeros((self.root.n_arms, 1))
-        for piece in self.equations.observations:
+        for piece in pieces:
             noise += piece.noise(rng.standard_normal((piece.n_rows, 1)))
             noise[:, 0] += np.sqrt(piece.diagonal) * rng.standard_normal(noise.shape[0])
         prior = rng.standard_normal((self.root.size, 1))
         right = prior + self.root.transposed(noise)
-        latent = self.latent[:, :1] + self._solved(right).solution
+        latent = mean + self._solved(right).solution
         return self.prior.mean + self.root.times(latent)[:, 0]
 
     def all_evidence(self) -> Evidence:
@@ -389,5 +396,6 @@ def _checked_keys(keys: ArrayLike, size: int) -> Rows:
     return found
 
 
-def _prior_latent(root: PriorRoot, seed: int, n_draws: int) -> Matrix:
+def prior_latent(root: PriorRoot, seed: int, n_draws: int) -> Matrix:
+    """Return the latents of the prior draws, shape (p, S)."""
     return np.random.default_rng([seed, n_draws]).standard_normal((root.size, n_draws))

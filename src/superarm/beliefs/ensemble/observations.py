@@ -192,11 +192,12 @@ class Observations:
         found: Matrix = seen - self.shares[:, None] * _by_group(common, self.groups)
         return found
 
-    def noise(self, normals: Matrix) -> Matrix:
+    def noise(self, normals: Matrix, places: Rows | None = None) -> Matrix:
         """Return columns of covariance A, from one standard normal number per row and column.
 
         Args:
             normals: shape (m, s).
+            places: rising; all that rows speak of: then the rows of these arms alone are returned.
         """
         if self.shares.any():
             begin = self.groups[:-1]
@@ -204,7 +205,11 @@ class Observations:
             shrink = (1 - np.sqrt(1 - squares)) / np.maximum(squares, np.finfo(float).tiny)
             common = np.add.reduceat(self.shares[:, None] * normals, begin) * shrink[:, None]
             normals = normals - self.shares[:, None] * _by_group(common, self.groups)
-        found: Matrix = self.rows.T @ normals
+        rows = self.rows
+        if places is not None:
+            few = np.searchsorted(places, self.places)
+            rows = csr_array((self.weights, few, self.starts), shape=(self.n_rows, places.size))
+        found: Matrix = rows.T @ normals
         return found
 
     @cached_property

@@ -31,9 +31,14 @@ KNOWN_WELL = 2.0
 PIECE = 4_000_000
 """Observations are kept in pieces of at least so many numbers; larger ones are not merged."""
 
-_REFINEMENTS = 12
-_SINGLE = 1e-4  # by which share products in single precision lower a residual, and better
-_STALLED = 0.5
+REFINEMENTS = 12
+"""How often what is left may be solved for again."""
+
+SINGLE = 1e-4
+"""By which share products in single precision lower a residual, and better."""
+
+STALLED = 0.5
+"""A solution that leaves more than this share of a residual gets no better."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +152,7 @@ class Equations:
         """
         solution, left, iterations = start, residual, 0
         largest = float(norms_of(left).max(initial=0.0))
-        for _ in range(_REFINEMENTS):
+        for _ in range(REFINEMENTS):
             if largest <= tolerance:
                 return Solved(solution, left, largest, iterations)
             step, count = self._step(left, tolerance)
@@ -155,7 +160,7 @@ class Equations:
             solution = solution + step
             left = left - step - self.root.transposed(self.said(self.root.times(step)))
             before, largest = largest, float(norms_of(left).max(initial=0.0))
-            if not largest <= _STALLED * before and largest > tolerance:
+            if not largest <= STALLED * before and largest > tolerance:
                 break
         if largest <= tolerance:
             return Solved(solution, left, largest, iterations)
@@ -170,7 +175,7 @@ class Equations:
         known = self.turned.T @ residual[: self.root.rank]
         right = residual - self.root.transposed(self.carried @ self._over(known))
         self._without_known(right)
-        goal = np.maximum(0.9 * tolerance, _SINGLE * norms_of(right))
+        goal = np.maximum(0.9 * tolerance, SINGLE * norms_of(right))
         with np.errstate(over="ignore", invalid="ignore"):  # it is told that nothing converges
             found = conjugate_gradients(self._rest_times, right, goal)
         step = found.solution

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from superarm.arms import Arms
 from superarm.arrays import Matrix, Rows, Vector, as_vector, frozen
 from superarm.beliefs.describing import told
+from superarm.beliefs.device_rows import DeviceRows
 from superarm.beliefs.factor import Factor, checked_cholesky, require_precision, solve_lower
 from superarm.beliefs.observed import Observed, Reconsidering
 from superarm.beliefs.posterior import PlacedView
@@ -64,7 +65,13 @@ class FiniteGP(Reconsidering):
 
     @classmethod
     def from_kernel(
-        cls, arms: Arms, kernel: Kernel, noise_variance: ArrayLike = 0.01, mean: Mean = None
+        cls,
+        arms: Arms,
+        kernel: Kernel,
+        noise_variance: ArrayLike = 0.01,
+        mean: Mean = None,
+        *,
+        device: str | None = None,
     ) -> "FiniteGP":
         """Believe a kernel on these arms.
 
@@ -73,8 +80,13 @@ class FiniteGP(Reconsidering):
             kernel: the prior covariance.
             noise_variance: of one reward; one number or one per arm.
             mean: prior means: none (zero), a number, one per arm, or a function of arms.
+            device: where to keep kernel rows, such as ``"cuda"`` (the extra `torch`); by default
+                in main memory. Means and variances are NumPy's all the same.
         """
-        return cls._fresh(FinitePrior.of_kernel(arms, kernel, noise_variance, mean))
+        prior = FinitePrior.of_kernel(arms, kernel, noise_variance, mean)
+        if device is None:
+            return cls._fresh(prior)
+        return cls._fresh(prior, DeviceRows.on(device, len(arms)))
 
     @classmethod
     def from_covariance(
@@ -90,12 +102,12 @@ class FiniteGP(Reconsidering):
         return cls._fresh(FinitePrior.of_covariance(mean, covariance, noise_variance))
 
     @classmethod
-    def _fresh(cls, prior: FinitePrior) -> "FiniteGP":
+    def _fresh(cls, prior: FinitePrior, rows: KernelRows | None = None) -> "FiniteGP":
         size = len(prior.universe)
         return cls(
             prior=prior,
-            rows=KernelRows(size),
-            given=KernelRows(size),
+            rows=rows or KernelRows(size),
+            given=rows or KernelRows(size),
             slots=frozen(np.full(size, -1, dtype=np.intp)),
             seen=np.empty(0, dtype=np.intp),
             statistics=ArmStatistics.nothing(),
@@ -152,7 +164,7 @@ class FiniteGP(Reconsidering):
         return changed(
             self,
             rows=rows,
-            given=given if factor.extra.size else KernelRows(len(self.prior.universe)),
+            given=given if factor.extra.size else given.nothing(),
             slots=frozen(slots),
             seen=frozen(seen),
             statistics=statistics,
@@ -169,7 +181,7 @@ class FiniteGP(Reconsidering):
 
     def again(self, prior: FinitePrior, noise_factor: float) -> "FiniteGP":
         """Return the belief that has seen the same under a prior, noise variances multiplied."""
-        fresh = FiniteGP._fresh(prior)
+        fresh = FiniteGP._fresh(prior, self.rows.nothing())
         if self.seen.size == 0:
             return fresh
         seen = self.statistics.with_noise(noise_factor)
@@ -205,10 +217,7 @@ class FiniteGP(Reconsidering):
         coefficients = solve_lower(lower, coefficients)
         surprise = solve_lower(lower, (batch.averages - self.mean[places])[:, None])[:, 0]
         mean, variance = self.mean.copy(), self.variance.copy()
-        for part in tiles(mean.size):
-            moves = given.combine(coefficients, part)
-            mean[part] += surprise @ moves
-            variance[part] -= np.einsum("ij,ij->j", moves, moves)
+        given.push(coefficients, surprise, mean, variance)
         return mean, clipped_variance(variance, self.prior.variance)
 
     def _solved(self, rows: KernelRows, factor: Factor, gap: Vector) -> tuple[Vector, Vector]:

@@ -1,0 +1,534 @@
+r"""The ensemble on another device: the same equations, with solutions that stay there.
+
+Sparse triangular solves are slow on a GPU; what a graph's root needs, :math:`M^{-1} X`, is solved
+for by conjugate gradients with the diagonal of M, to a relative residual of `ROUGH` within the
+solution and of `EXACT` where residuals are computed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import LinAlgError, cholesky
+from scipy.sparse import csr_array
+
+from superarm.arms import Arms
+from superarm.arrays import Matrix, Rows, Vector, frozen
+from superarm.beliefs.ensemble.gp import EnsembleGP
+from superarm.beliefs.ensemble.observations import Observations, keyed_normals
+from superarm.beliefs.ensemble.roots import GraphRoot, PriorRoot
+from superarm.beliefs.ensemble.solving import MOST_ITERATIONS, Solved
+from superarm.beliefs.ensemble.system import KNOWN_WELL, REFINEMENTS, SINGLE, STALLED
+from superarm.beliefs.prior import FinitePrior, Mean
+from superarm.devices import Device, Remote
+from superarm.errors import CapacityError, NumericalError
+from superarm.kernels import Kernel
+from superarm.values import changed
+
+ROUGH, EXACT = 1e-5, 1e-11
+"""Relative residuals of the graph's solves, in single and in double precision."""
+
+_TILE = 65_536
+
+
+def gradients(  # noqa: PLR0913 - a system, and when to stop
+    device: Device,
+    times: Callable[[Remote], Remote],
+    right: Remote,
+    goal: Remote,
+    *,
+    every: int = 1,
+    what: str,
+) -> tuple[Remote, int]:
+    """Solve for many right-hand sides by conjugate gradients on a device.
+
+    Args:
+        device: where.
+        times: the matrix times columns.
+        right: the right-hand sides, shape (p, s).
+        goal: the squared norm at which each is solved, shape (s,).
+        every: how often to look whether all are.
+        what: is solved, for the error.
+    """
+    torch = device.torch
+    solution, left = torch.zeros_like(right), right.clone()
+    ahead, gain = right.clone(), _squares(right)
+    for count in range(MOST_ITERATIONS):
+        if count % every == 0 and bool((gain <= goal).all()):
+            return solution, count
+        pushed = times(ahead)
+        going = gain > goal
+        size = (ahead * pushed).sum(0)
+        rate = torch.where(going & (size > 0), gain / size, torch.zeros_like(gain))
+        solution.addcmul_(ahead, rate[None, :].expand_as(ahead))
+        left.addcmul_(pushed, -rate[None, :].expand_as(pushed))
+        fresh = torch.where(going, _squares(left), gain)
+        ratio = torch.where(going, fresh / gain, torch.zeros_like(gain))
+        ahead.mul_(ratio[None, :]).add_(left)
+        gain = fresh
+        if not bool(torch.isfinite(gain).all()) if count % every == 0 else False:
+            break
+    msg = (
+        f"{what} does not converge in {MOST_ITERATIONS} steps; raise tolerance, or noise "
+        "variances that are tiny"
+    )
+    raise NumericalError(msg)
+
+
+def _squares(columns: Remote) -> Remote:
+    return (columns * columns).sum(0)
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceGraph:
+    """A `GraphRoot` on a device."""
+
+    device: Device
+    graph: GraphRoot
+
+    @cached_property
+    def _parts(self) -> dict[bool, tuple[Remote, Remote, Remote, Remote]]:
+        """M, its diagonal to the power of -1/2, scales of nodes and of arms; in both precisions."""
+        kernel, device = self.graph.kernel, self.device
+        if kernel.nu % 2:
+            msg = f"on a device GraphMatern must have an even nu, this one has {kernel.nu:g}"
+            raise CapacityError(msg)
+        matrix = csr_array(kernel.precision)
+        shape = matrix.shape
+        found = {}
+        for single in (False, True):
+            parts = (matrix.indptr, matrix.indices, matrix.data)
+            root = 1 / np.sqrt(matrix.diagonal())
+            dense = (root, kernel.scales, self.graph.scales)
+            sparse = device.sparse(*parts, shape, single=single)
+            found[single] = (sparse, *(device.put(a[:, None], single=single) for a in dense))
+        return found
+
+    @cached_property
+    def _nodes(self) -> Remote | None:
+        nodes = self.graph.nodes
+        same = np.array_equal(nodes, np.arange(self.graph.size)) and bool(self.graph.scales.all())
+        return None if same else self.device.put(nodes)
+
+    def times(self, latent: Remote, *, rough: bool) -> Remote:
+        """Return the rows of the arms times columns."""
+        _, _, scales, mine = self._parts[rough]
+        found = self._powers(latent, rough=rough) * scales
+        return (found if self._nodes is None else found[self._nodes]) * mine
+
+    def transposed(self, values: Remote, *, rough: bool) -> Remote:
+        """Return the transposed root times columns."""
+        _, _, scales, mine = self._parts[rough]
+        spread = values * mine
+        if self._nodes is not None:
+            empty = spread.new_zeros((self.graph.size, spread.shape[1]))
+            spread = empty.index_add_(0, self._nodes, spread)
+        return self._powers(spread * scales, rough=rough)
+
+    def _powers(self, right: Remote, *, rough: bool) -> Remote:
+        for _ in range(int(self.graph.kernel.nu) // 2):
+            right = self._solved(right, rough=rough)
+        return right
+
+    def _solved(self, right: Remote, *, rough: bool) -> Remote:
+        matrix, root, _, _ = self._parts[rough]
+        start = right * root
+        goal = _squares(start) * (ROUGH if rough else EXACT) ** 2
+
+        def times(latent: Remote) -> Remote:
+            return root * (matrix @ (root * latent))
+
+        found, _ = gradients(
+            self.device, times, start, goal, every=5, what="the precision of a graph"
+        )
+        return root * found
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceRoot:
+    """A `PriorRoot` on a device."""
+
+    device: Device
+    host: PriorRoot
+
+    @cached_property
+    def features(self) -> Remote:
+        """In single precision if they are many."""
+        return self.device.put(self.host.features, single=self.host.features.dtype == np.float32)
+
+    @cached_property
+    def own(self) -> Remote:
+        """Standard deviations, shape (n, 1)."""
+        return self.device.put(self.host.own[:, None])
+
+    @cached_property
+    def graphs(self) -> tuple[DeviceGraph, ...]:
+        """Parts that are smooth on a graph."""
+        return tuple(DeviceGraph(self.device, graph) for graph in self.host.graphs)
+
+    def times(self, latent: Remote, *, rough: bool = False) -> Remote:
+        """Return L times columns, in their precision."""
+        rank, n = self.host.rank, self.host.n_arms
+        values = self.own.to(latent.dtype) * latent[rank : rank + n]
+        begin = rank + n
+        for graph in self.graphs:
+            part = latent[begin : begin + graph.graph.size]
+            values += graph.times(part, rough=rough)
+            begin += graph.graph.size
+        return self._with_features(values, latent[:rank])
+
+    def _with_features(self, values: Remote, latent: Remote) -> Remote:
+        if latent.dtype == self.features.dtype:
+            return values.addmm_(self.features, latent)
+        for begin in range(0, self.host.n_arms, _TILE):
+            part = slice(begin, begin + _TILE)
+            values[part] += self.features[part].to(latent.dtype) @ latent
+        return values
+
+    def transposed(self, values: Remote, *, rough: bool = False) -> Remote:
+        """Return the transposed L times columns, in their precision."""
+        parts = [self._of_features(values), self.own.to(values.dtype) * values]
+        parts += [graph.transposed(values, rough=rough) for graph in self.graphs]
+        return self.device.joined(parts)
+
+    def _of_features(self, values: Remote) -> Remote:
+        if values.dtype == self.features.dtype:
+            return self.features.T @ values
+        total = values.new_zeros((self.host.rank, values.shape[1]))
+        for begin in range(0, self.host.n_arms, _TILE):
+            part = slice(begin, begin + _TILE)
+            total += self.features[part].to(values.dtype).T @ values[part]
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceObservations:
+    """`Observations` on a device."""
+
+    device: Device
+    host: Observations
+
+    @cached_property
+    def _rows(self) -> dict[bool, tuple[Remote, Remote, Remote]]:
+        """W, its transpose and the shares, in both precisions."""
+        rows, found = self.host.rows, {}
+        back = csr_array(rows.T)
+        for single in (False, True):
+            ways = [
+                self.device.sparse(way.indptr, way.indices, way.data, way.shape, single=single)
+                for way in (rows, back)
+            ]
+            shares = self.device.put(self.host.shares[:, None], single=single)
+            found[single] = (ways[0], ways[1], shares)
+        return found
+
+    @cached_property
+    def _groups(self) -> Remote | None:
+        """Which group every row belongs to, if any share an error."""
+        if not self.host.shares.any():
+            return None
+        sizes = np.diff(self.host.groups)
+        return self.device.put(np.repeat(np.arange(sizes.size), sizes))
+
+    @cached_property
+    def _diagonal(self) -> Remote:
+        return self.device.put(self.host.diagonal[:, None])
+
+    def times(self, values: Remote) -> Remote:
+        """Return A times columns, in their precision."""
+        single = values.dtype == self.device.torch.float32
+        found = values.new_zeros(values.shape)
+        if self.host.n_rows:
+            rows, back, shares = self._rows[single]
+            found = back @ self._without_shared(rows @ values, shares)
+        if self.host.has_diagonal:
+            found = found + self._diagonal.to(values.dtype) * values
+        return found
+
+    def _without_shared(self, seen: Remote, shares: Remote) -> Remote:
+        if self._groups is None:
+            return seen
+        common = seen.new_zeros((self.host.groups.size - 1, seen.shape[1]))
+        common.index_add_(0, self._groups, shares * seen)
+        return seen - shares * common[self._groups]
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceEquations:
+    """`Equations` on a device; the attributes are theirs."""
+
+    device: Device
+    root: DeviceRoot
+    observations: tuple[DeviceObservations, ...]
+    inner: Matrix
+    turned: Remote
+    felt: Remote
+    carried: Remote
+    turned_at: int
+
+    @property
+    def count(self) -> int:
+        """How many observations there were."""
+        return sum(piece.host.count for piece in self.observations)
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of all observations."""
+        return sum(piece.host.held_bytes for piece in self.observations)
+
+    @classmethod
+    def before(cls, device: Device, root: PriorRoot) -> "DeviceEquations":
+        """Return them before the first observation."""
+        none = device.zeros(root.n_arms, 0)
+        inner = frozen(np.zeros((root.rank, root.rank)))
+        turned = device.zeros(root.rank, 0)
+        return cls(device, DeviceRoot(device, root), (), inner, turned, none, none, 0)
+
+    def after(self, seen: Observations) -> "DeviceEquations":
+        """Return them after more observations."""
+        host = self.root.host
+        more, _ = seen.projected(host.features, np.zeros((host.rank, 0)))
+        piece = DeviceObservations(self.device, seen.compact())
+        later = changed(
+            self, observations=(*self.observations, piece), inner=frozen(self.inner + more)
+        )
+        if later.count < 2 * self.turned_at:
+            carried = self.carried + piece.times(self.felt)
+            return changed(later, carried=carried)
+        values, vectors = np.linalg.eigh(later.inner)
+        turned = self.device.put(vectors[:, values > KNOWN_WELL])
+        felt = self.root.device.zeros(host.n_arms, turned.shape[1])
+        felt = self.root._with_features(felt, turned)  # noqa: SLF001 - of this module
+        return changed(
+            later, turned=turned, felt=felt, carried=later.said(felt), turned_at=later.count
+        )
+
+    @cached_property
+    def precision_diagonal(self) -> Remote:
+        """The diagonal of A, shape (n, 1)."""
+        total = np.zeros(self.root.host.n_arms)
+        for piece in self.observations:
+            total += piece.host.precision_diagonal
+        return self.device.put(total[:, None])
+
+    def said(self, values: Remote) -> Remote:
+        """Return A times columns, in their precision."""
+        total = values.new_zeros(values.shape)
+        for piece in self.observations:
+            total += piece.times(values)
+        return total
+
+    @cached_property
+    def _inverse(self) -> Remote:
+        """The inverse of F."""
+        turned = self.device.get(self.turned)
+        matrix = np.eye(turned.shape[1]) + turned.T @ self.inner @ turned
+        try:
+            lower = cholesky(matrix, lower=True)
+        except LinAlgError as error:
+            msg = "noise variances are too small beside the prior; raise noise_variance"
+            raise NumericalError(msg) from error
+        half = np.linalg.solve(lower, np.eye(turned.shape[1]))
+        return self.device.put(half.T @ half)
+
+    def solved(self, start: Remote, residual: Remote, tolerance: float) -> Solved:
+        """Solve systems from where they are; see `Equations.solved`."""
+        solution, left, iterations = start, residual, 0
+        largest = _largest(left)
+        for _ in range(REFINEMENTS):
+            if largest <= tolerance:
+                break
+            step, count = self._step(left, tolerance)
+            iterations += count
+            solution = solution + step
+            left = left - step - self.root.transposed(self.said(self.root.times(step)))
+            before, largest = largest, _largest(left)
+            if not largest <= STALLED * before and largest > tolerance:
+                break
+        if not largest <= tolerance:
+            msg = (
+                f"a residual of {largest:.2g} is left where {tolerance:.2g} was asked for: "
+                "rounding allows no better; raise tolerance, or noise variances that are tiny"
+            )
+            raise NumericalError(msg)
+        return Solved(solution, left, largest, iterations)
+
+    def _step(self, residual: Remote, tolerance: float) -> tuple[Remote, int]:
+        rank = self.root.host.rank
+        known = self.turned.T @ residual[:rank]
+        right = residual - self.root.transposed(self.carried @ (self._inverse @ known))
+        self._without_known(right)
+        norms = _squares(right).sqrt()
+        goal = (norms * SINGLE).clamp(min=0.9 * tolerance).square().float()
+        found, count = gradients(
+            self.device, self._rest_times, right.float(), goal, what="the posterior"
+        )
+        step = found.double()
+        shift = self._inverse @ (known - self.carried.T @ self.root.times(step))
+        step[:rank] += self.turned @ shift
+        return step, count
+
+    def _rest_times(self, latent: Remote) -> Remote:
+        values = self.root.times(latent, rough=True).double()
+        values -= self.felt @ (self._inverse @ (self.carried.T @ values))
+        found = self.root.transposed(self.said(values.float()), rough=True)
+        found += latent
+        self._without_known(found)
+        return found
+
+    def _without_known(self, latent: Remote) -> None:
+        rank, turned = self.root.host.rank, self.turned.to(latent.dtype)
+        latent[:rank] -= turned @ (turned.T @ latent[:rank])
+
+
+def _largest(columns: Remote) -> float:
+    return float(_squares(columns).max().sqrt()) if columns.numel() else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceEnsembleGP(EnsembleGP):
+    """An `EnsembleGP` whose solutions live on a device; made by its `from_kernel`.
+
+    Attributes:
+        remote: the equations there.
+        started: what is each arm's own in the prior draws, shape (n, S).
+    """
+
+    remote: DeviceEquations = None  # type: ignore[assignment] # always given
+    started: Any = None
+
+    @classmethod
+    def from_kernel(
+        cls,
+        arms: Arms,
+        kernel: Kernel,
+        noise_variance: ArrayLike = 0.01,
+        mean: Mean = None,
+        *,
+        device: str = "cuda",
+        **options: Any,  # noqa: ANN401 - those of EnsembleGP
+    ) -> "DeviceEnsembleGP":
+        """Believe a kernel on these arms.
+
+        Args:
+            arms: the whole universe, with distinct ids.
+            kernel: the prior covariance; graphs with an even nu.
+            noise_variance: of one reward; one number or one per arm.
+            mean: prior means: none (zero), a number, one per arm, or a function of arms.
+            device: as PyTorch names it.
+            options: see `EnsembleGP.from_kernel`.
+        """
+        here = EnsembleGP.from_kernel(arms, kernel, noise_variance, mean, **options)
+        return cls.moved(here, device)
+
+    @classmethod
+    def moved(cls, belief: EnsembleGP, name: str) -> "DeviceEnsembleGP":
+        """Return a belief that has seen nothing yet, on a device."""
+        device, root, latent = Device(name), belief.root, belief.latent
+        there = device.put(latent)
+        return cls(
+            prior=belief.prior,
+            equations=belief.equations,
+            seed=belief.seed,
+            tolerance=belief.tolerance,
+            noise=device.zeros(root.n_arms, belief.n_draws),
+            latent=there,
+            residual=there.new_zeros(there.shape),
+            reached=0.0,
+            iterations=0,
+            remote=DeviceEquations.before(device, root),
+            started=device.put(root.own_of(latent[:, 1:])),
+        )
+
+    def unlearned(self, prior: FinitePrior | None = None) -> "DeviceEnsembleGP":
+        """Return the belief before the first observation, under this or its own prior."""
+        return DeviceEnsembleGP.moved(super().unlearned(prior), self._device.name)
+
+    @property
+    def _device(self) -> Device:
+        return self.remote.device
+
+    @property
+    def count(self) -> int:
+        """How many observations there were."""
+        return self.remote.count
+
+    @cached_property
+    def _there(self) -> Remote:
+        """Solutions as values of arms, shape (n, 1 + S)."""
+        return self.remote.root.times(self.latent)
+
+    @cached_property
+    def _field(self) -> Matrix:
+        return self._device.get(self._there)
+
+    @cached_property
+    def mean(self) -> Vector:
+        """Posterior means of the whole universe, shape (n,)."""
+        return self.prior.mean + self._device.get(self._there[:, 0])
+
+    @cached_property
+    def variance(self) -> Vector:
+        """Posterior variances of the whole universe, shape (n,); see `EnsembleGP.variance`."""
+        own = self.remote.root.own
+        precision = 1 + own**2 * self.remote.precision_diagonal
+        expected = self._there[:, 1:] - self._there[:, :1]
+        expected = expected - (own / precision) * (self.started + own * self.noise)
+        total = (own**2 / precision)[:, 0] + expected.square().mean(1)
+        return self._device.get(total)
+
+    def condition_observations(
+        self, seen: Observations, *, keys: Rows | None = None
+    ) -> "DeviceEnsembleGP":
+        """Return the belief after observations; see `EnsembleGP.condition_observations`."""
+        if not seen.count:
+            return self
+        keys = seen.keys if keys is None else keys
+        if keys is None:
+            keys = self.count + np.arange(seen.n_rows)
+        device, piece = self._device, DeviceObservations(self._device, seen)
+        used = np.unique(seen.places).astype(np.intp)
+        noise = device.zeros(*self.noise.shape)
+        few = seen.noise(keyed_normals(self.seed, keys, self.n_draws), used)
+        noise[device.put(used)] = device.put(few)
+        said = device.put(seen.weighted) - piece.times(device.put(self.prior.mean[:, None]))[:, 0]
+        told = device.torch.cat([said[:, None], said[:, None] + noise], 1)
+        told = told - piece.times(self._there)
+        remote = self.remote.after(seen)
+        residual = self.residual + remote.root.transposed(told)
+        solved = remote.solved(self.latent, residual, self.tolerance)
+        return changed(
+            self,
+            noise=self.noise + noise,
+            latent=solved.solution,
+            residual=solved.residual,
+            reached=solved.largest,
+            iterations=solved.iterations,
+            remote=remote,
+        )
+
+    def _solved(self, right: Matrix) -> Solved:
+        there = self._device.put(right)
+        found = self.remote.solved(there.new_zeros(there.shape), there, self.tolerance)
+        solution, residual = (self._device.get(part) for part in (found.solution, found.residual))
+        return Solved(solution, residual, found.largest, found.iterations)
+
+    def fresh_draw(self, rng: np.random.Generator) -> Vector:
+        """Return one more posterior draw of the whole universe, by a solve of its own."""
+        pieces = [one.host for one in self.remote.observations]
+        return self._fresh_from(pieces, self._device.get(self.latent[:, :1]), rng)
+
+    @property
+    def _all(self) -> Observations:
+        pieces = [one.host for one in self.remote.observations]
+        return sum(pieces, Observations.nothing(self.root.n_arms))
+
+    def __repr__(self) -> str:
+        """Return one line."""
+        return (
+            f"DeviceEnsembleGP({self.root.n_arms:,} arms, {self.count:,} seen, "
+            f"draws={self.n_draws}, residual={self.reached:.2g}, on {self._device.name})"
+        )

@@ -1,0 +1,89 @@
+"""Arrays on another device, by PyTorch (the extra `torch`): the one module that knows of it."""
+
+import importlib
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Remote: TypeAlias = Any
+"""An array on a device; it is indexed, added and multiplied as those of NumPy are."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """A place for arrays, such as ``cuda``, ``cuda:1`` or ``cpu``.
+
+    Args:
+        name: as PyTorch names it.
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        """Refuse a device that is not there."""
+        try:
+            self.put(np.zeros(1))
+        except (RuntimeError, AssertionError) as error:  # torch has no error of its own
+            msg = f"there is no device {self.name!r}: {str(error).splitlines()[0]}"
+            raise ValueError(msg) from error
+
+    @cached_property
+    def torch(self) -> Any:  # noqa: ANN401 - a module without types
+        """PyTorch itself."""
+        try:
+            return importlib.import_module("torch")
+        except ImportError as error:
+            msg = "arrays on a device need PyTorch: pip install 'superarm[torch]'"
+            raise ModuleNotFoundError(msg) from error
+
+    def put(self, array: np.ndarray[Any, Any], *, single: bool = False) -> Remote:
+        """Return a copy on the device; floats in double precision unless single will do."""
+        torch, host = self.torch, np.ascontiguousarray(array)
+        if not host.flags.writeable:  # what is shared is never written to, but torch would warn
+            host = host.copy()
+        found = torch.from_numpy(host).to(self.name)
+        if found.is_floating_point():
+            return found.to(torch.float32 if single else torch.float64)
+        return found.to(torch.int64)
+
+    def get(self, array: Remote) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Return a copy as NumPy has it, in double precision."""
+        found: np.ndarray[Any, np.dtype[np.float64]] = array.double().cpu().numpy()
+        return found
+
+    def zeros(self, *shape: int) -> Remote:
+        """Return zeros in double precision."""
+        return self.torch.zeros(shape, dtype=self.torch.float64, device=self.name)
+
+    def empty(self, *shape: int) -> Remote:
+        """Return room in double precision."""
+        return self.torch.empty(shape, dtype=self.torch.float64, device=self.name)
+
+    def joined(self, parts: Sequence[Remote]) -> Remote:
+        """Return arrays one behind the other."""
+        return self.torch.cat(list(parts))
+
+    def sparse(
+        self,
+        starts: np.ndarray[Any, Any],
+        places: np.ndarray[Any, Any],
+        values: np.ndarray[Any, Any],
+        shape: tuple[int, int],
+        *,
+        single: bool = False,
+    ) -> Remote:
+        """Return a sparse matrix by rows."""
+        numbers = [np.array(part, dtype=np.int32) for part in (starts, places)]
+        where = [self.torch.from_numpy(part).to(self.name) for part in numbers]
+        with warnings.catch_warnings():  # that they are new in PyTorch
+            warnings.simplefilter("ignore")
+            return self.torch.sparse_csr_tensor(*where, self.put(values, single=single), size=shape)
+
+    def wait(self) -> None:
+        """Return when everything that was asked for is done."""
+        if self.name.startswith("cuda"):
+            self.torch.cuda.synchronize(self.name)
