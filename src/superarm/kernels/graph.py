@@ -311,12 +311,13 @@ class GraphMatern(Kernel):
     def root_times(self, noise: Matrix) -> Matrix:
         """Return a matrix root of K times columns, shape (n, s); for an integer nu."""
         found: Matrix = self._factor.root_times_many(noise, int(self.nu))
-        found *= self.scales[:, None]
+        found *= self.scales[:, None].astype(noise.dtype)
         return found
 
     def root_transposed_times(self, columns: Matrix) -> Matrix:
         """Return the transposed root times columns, shape (n, s); for an integer nu."""
-        return self._factor.root_transposed_many(self.scales[:, None] * columns, int(self.nu))
+        scaled: Matrix = self.scales[:, None].astype(columns.dtype) * columns
+        return self._factor.root_transposed_many(scaled, int(self.nu))
 
     def _nodes(self, arms: Arms) -> Rows:
         outside = (arms.ids < 0) | (arms.ids >= self.n_nodes)

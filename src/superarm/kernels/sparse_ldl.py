@@ -108,25 +108,32 @@ class SparseLDL:
         return result
 
     def root_times_many(self, noise: Matrix, power: int) -> Matrix:
-        """Return a matrix root of the inverse's power times columns, shape (n, s)."""
-        values = noise[self.order]
+        """Return a matrix root of the inverse's power times columns, shape (n, s).
+
+        Columns may be of single precision; they are solved for in double precision.
+        """
         if power % 2:  # L^-T D^-1/2 is a root of the inverse itself
-            values /= np.sqrt(self.pivots)[:, None]
-            for column in range(values.shape[1]):
-                some = np.ascontiguousarray(values[:, column])
-                solve_transposed(self.begins, self.lower_rows, self.lower, some)
-                values[:, column] = some
-        result = np.empty_like(values)
-        result[self.order] = self._solved(values, power // 2)
-        return result
+            noise = self._half_solved(noise)
+        return self._solved(noise, power // 2)
 
     def root_transposed_many(self, columns: Matrix, power: int) -> Matrix:
         """Return the transposed root times columns, shape (n, s)."""
-        values = self._solved(columns[self.order], power // 2)
+        found = self._solved(columns, power // 2 + power % 2)
         if power % 2:  # D^-1/2 L^-1 = D^1/2 L^T M^-1
-            values = self._solved(values, 1)
+            values = found[self.order]
             values += self._strictly_lower.T @ values
             values *= np.sqrt(self.pivots)[:, None]
+            found = np.empty_like(values)
+            found[self.order] = values
+        return found
+
+    def _half_solved(self, columns: Matrix) -> Matrix:
+        """Return L^-T D^-1/2 times columns."""
+        values = columns[self.order] / np.sqrt(self.pivots)[:, None]
+        for column in range(values.shape[1]):
+            some = np.array(values[:, column], dtype=np.float64)
+            solve_transposed(self.begins, self.lower_rows, self.lower, some)
+            values[:, column] = some
         result = np.empty_like(values)
         result[self.order] = values
         return result
@@ -137,17 +144,19 @@ class SparseLDL:
         return csc_array((self.lower, self.lower_rows, self.begins), shape=(size, size))
 
     def _solved(self, columns: Matrix, times: int) -> Matrix:
-        """Return the inverse's power times columns that are in the order of elimination."""
-        found = columns.copy()
+        """Return the inverse's power times columns."""
+        if not times:
+            return columns
+        found = np.empty_like(columns)
 
         def work(begin: int, width: int) -> None:
-            block = np.ascontiguousarray(columns[:, begin : begin + width])
+            some = slice(begin, begin + width)
+            block = np.ascontiguousarray(columns[:, some].take(self.order, axis=0), np.float64)
             for _ in range(times):
                 self._solve(block, np.ones(self.order.size, dtype=np.bool_))
-            found[:, begin : begin + width] = block
+            found[self.order, some] = block
 
-        if times:
-            in_blocks(columns.shape[1], work, tuple(width for width, _ in BLOCKS))
+        in_blocks(columns.shape[1], work, tuple(width for width, _ in BLOCKS))
         return found
 
     def inverse_diagonal(self, power: int) -> Vector:

@@ -63,6 +63,7 @@ class EnsembleGP(ObservesSums):
         tolerance: the largest residual.
         noise: what observations had of it in the draws, shape (n, S).
         latent: solutions: the mean first, then the draws, shape (p, 1 + S).
+        field: the same as values of arms, without the prior mean, shape (n, 1 + S).
         residual: what is left of their equations, likewise.
         reached: the largest norm of a residual.
         iterations: of the last solution.
@@ -74,6 +75,7 @@ class EnsembleGP(ObservesSums):
     tolerance: float
     noise: Matrix
     latent: Matrix
+    field: Matrix
     residual: Matrix
     reached: float
     iterations: int
@@ -130,6 +132,7 @@ class EnsembleGP(ObservesSums):
             tolerance=tolerance,
             noise=frozen(np.zeros((root.n_arms, n_draws))),
             latent=frozen(latent),
+            field=frozen(root.times(latent)),
             residual=frozen(np.zeros(latent.shape)),
             reached=0.0,
             iterations=0,
@@ -163,16 +166,12 @@ class EnsembleGP(ObservesSums):
     @cached_property
     def draws(self) -> Matrix:
         """Posterior draws of the whole universe, shape (n, S)."""
-        return self.prior.mean[:, None] + self._field[:, 1:]
+        return self.prior.mean[:, None] + self.field[:, 1:]
 
     @cached_property
     def mean(self) -> Vector:
         """Posterior means of the whole universe, shape (n,)."""
-        return self.prior.mean + self._field[:, 0]
-
-    @cached_property
-    def _field(self) -> Matrix:
-        return self.root.times(self.latent)
+        return self.prior.mean + self.field[:, 0]
 
     @cached_property
     def variance(self) -> Vector:
@@ -188,7 +187,7 @@ class EnsembleGP(ObservesSums):
         precision = 1 + own**2 * self.equations.precision_diagonal
         gradient = root.own_of(prior_latent(root, self.seed, self.n_draws))
         gradient = gradient + own[:, None] * self.noise
-        expected = self._field[:, 1:] - self._field[:, :1]
+        expected = self.field[:, 1:] - self.field[:, :1]
         expected -= (own / precision)[:, None] * gradient
         total: Vector = own**2 / precision + (expected**2).mean(axis=1)
         return total
@@ -258,7 +257,7 @@ class EnsembleGP(ObservesSums):
             keys = self.count + np.arange(seen.n_rows)
         noise = seen.noise(keyed_normals(self.seed, keys, self.n_draws))
         said = seen.weighted - seen.times(self.prior.mean[:, None])[:, 0]
-        told_now = np.column_stack([said, said[:, None] + noise]) - seen.times(self._field)
+        told_now = np.column_stack([said, said[:, None] + noise]) - seen.times(self.field)
         equations = self.equations.after(seen)
         residual = self.residual + self.root.transposed(told_now)
         solved = equations.solved(self.latent, residual, self.tolerance)
@@ -267,6 +266,7 @@ class EnsembleGP(ObservesSums):
             equations=equations,
             noise=frozen(self.noise + noise),
             latent=frozen(solved.solution),
+            field=frozen(self.field + solved.values),
             residual=frozen(solved.residual),
             reached=solved.largest,
             iterations=solved.iterations,
@@ -303,8 +303,11 @@ class EnsembleGP(ObservesSums):
         Args:
             functionals: the weights of the arms in each, shape (k, n), sparse.
         """
+        return self._covariance(functionals, self.field)
+
+    def _covariance(self, functionals: csr_array, field: Matrix) -> Matrix:
         rows = floats(functionals)
-        spread = rows @ (self._field[:, 1:] - self._field[:, :1])
+        spread = rows @ (field[:, 1:] - field[:, :1])
         about = np.sqrt((spread**2).mean(axis=1))
         about[about == 0] = 1.0
         scaled = rows_times(rows, 1 / about)
@@ -313,7 +316,7 @@ class EnsembleGP(ObservesSums):
             some = slice(begin, begin + _SOLVED_AT_ONCE)
             right = self.root.transposed(scaled[some].toarray().T)
             solved = self._solved(right)
-            found[:, some] = scaled @ self.root.times(solved.solution)
+            found[:, some] = scaled @ solved.values
             # what a residual says of its own error makes that one of second order
             found[some, some] += solved.solution.T @ solved.residual
         found *= about
@@ -326,10 +329,10 @@ class EnsembleGP(ObservesSums):
     def fresh_draw(self, rng: np.random.Generator) -> Vector:
         """Return one more posterior draw of the whole universe, by a solve of its own."""
         pieces = self.equations.observations
-        return self._fresh_from(pieces, self.latent[:, :1], rng)
+        return self._fresh_from(pieces, self.field[:, 0], rng)
 
     def _fresh_from(
-        self, pieces: Sequence[Observations], mean: Matrix, rng: np.random.Generator
+        self, pieces: Sequence[Observations], mean: Vector, rng: np.random.Generator
     ) -> Vector:
         noise = np.zeros((self.root.n_arms, 1))
         for piece in pieces:
@@ -337,8 +340,7 @@ class EnsembleGP(ObservesSums):
             noise[:, 0] += np.sqrt(piece.diagonal) * rng.standard_normal(noise.shape[0])
         prior = rng.standard_normal((self.root.size, 1))
         right = prior + self.root.transposed(noise)
-        latent = mean + self._solved(right).solution
-        return self.prior.mean + self.root.times(latent)[:, 0]
+        return self.prior.mean + mean + self._solved(right).values[:, 0]
 
     def all_evidence(self) -> Evidence:
         """Return all that was observed, summed up, which may fill an n x n matrix."""

@@ -28,7 +28,7 @@ from superarm.errors import CapacityError, NumericalError
 from superarm.kernels import Kernel
 from superarm.values import changed
 
-ROUGH, EXACT = 1e-5, 1e-11
+ROUGH, EXACT = 1e-5, 1e-10
 """Relative residuals of the graph's solves, in single and in double precision."""
 
 _TILE = 65_536
@@ -54,23 +54,23 @@ def gradients(  # noqa: PLR0913 - a system, and when to stop
         what: is solved, for the error.
     """
     torch = device.torch
-    solution, left = torch.zeros_like(right), right.clone()
-    ahead, gain = right.clone(), _squares(right)
+    solution, left, ahead = torch.zeros_like(right), right.clone(), right.clone()
+    gain, none = _squares(right), right.new_zeros(())
     for count in range(MOST_ITERATIONS):
-        if count % every == 0 and bool((gain <= goal).all()):
-            return solution, count
+        if count % every == 0:
+            if bool((gain <= goal).all()):
+                return solution, count
+            if not bool(torch.isfinite(gain).all()):
+                break
         pushed = times(ahead)
-        going = gain > goal
-        size = (ahead * pushed).sum(0)
-        rate = torch.where(going & (size > 0), gain / size, torch.zeros_like(gain))
-        solution.addcmul_(ahead, rate[None, :].expand_as(ahead))
-        left.addcmul_(pushed, -rate[None, :].expand_as(pushed))
+        going, size = gain > goal, (ahead * pushed).sum(0)
+        rate = torch.where(going & (size > 0), gain / size, none)
+        solution.addcmul_(ahead, rate)
+        left.addcmul_(pushed, -rate)
         fresh = torch.where(going, _squares(left), gain)
-        ratio = torch.where(going, fresh / gain, torch.zeros_like(gain))
-        ahead.mul_(ratio[None, :]).add_(left)
+        ratio = torch.where(going, fresh / gain, none)
+        torch.addcmul(left, ahead, ratio, out=ahead)
         gain = fresh
-        if not bool(torch.isfinite(gain).all()) if count % every == 0 else False:
-            break
     msg = (
         f"{what} does not converge in {MOST_ITERATIONS} steps; raise tolerance, or noise "
         "variances that are tiny"
@@ -91,7 +91,7 @@ class DeviceGraph:
 
     @cached_property
     def _parts(self) -> dict[bool, tuple[Remote, Remote, Remote, Remote]]:
-        """M, its diagonal to the power of -1/2, scales of nodes and of arms; in both precisions."""
+        """M, scaled to a diagonal of one, by what, scales of nodes and of arms; both precisions."""
         kernel, device = self.graph.kernel, self.device
         if kernel.nu % 2:
             msg = f"on a device GraphMatern must have an even nu, this one has {kernel.nu:g}"
@@ -100,8 +100,9 @@ class DeviceGraph:
         shape = matrix.shape
         found = {}
         for single in (False, True):
-            parts = (matrix.indptr, matrix.indices, matrix.data)
             root = 1 / np.sqrt(matrix.diagonal())
+            owner = np.repeat(root, np.diff(matrix.indptr))
+            parts = (matrix.indptr, matrix.indices, matrix.data * owner * root[matrix.indices])
             dense = (root, kernel.scales, self.graph.scales)
             sparse = device.sparse(*parts, shape, single=single)
             found[single] = (sparse, *(device.put(a[:, None], single=single) for a in dense))
@@ -134,17 +135,33 @@ class DeviceGraph:
         return right
 
     def _solved(self, right: Remote, *, rough: bool) -> Remote:
+        """Solve with M; in double precision what single precision leaves is solved for again."""
         matrix, root, _, _ = self._parts[rough]
-        start = right * root
-        goal = _squares(start) * (ROUGH if rough else EXACT) ** 2
+        left = right * root
+        if rough:
+            return self._single(left).mul_(root)
+        goal = _squares(left) * EXACT**2
+        solution = left.new_zeros(left.shape)
+        for _ in range(REFINEMENTS):
+            step = self._single(left.float()).double()
+            solution += step
+            left -= matrix @ step
+            if bool((_squares(left) <= goal).all()):
+                return solution.mul_(root)
+        msg = "solves with a graph's precision do not get as exact as they should on this device"
+        raise NumericalError(msg)
 
-        def times(latent: Remote) -> Remote:
-            return root * (matrix @ (root * latent))
-
-        found, _ = gradients(
-            self.device, times, start, goal, every=5, what="the precision of a graph"
-        )
-        return root * found
+    def _single(self, right: Remote) -> Remote:
+        """Solve with the scaled M in single precision."""
+        matrix = self._parts[True][0]
+        return gradients(
+            self.device,
+            lambda latent: matrix @ latent,
+            right,
+            _squares(right) * ROUGH**2,
+            every=5,
+            what="the precision of a graph",
+        )[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,14 +354,17 @@ class DeviceEquations:
     def solved(self, start: Remote, residual: Remote, tolerance: float) -> Solved:
         """Solve systems from where they are; see `Equations.solved`."""
         solution, left, iterations = start, residual, 0
+        values = self.device.zeros(self.root.host.n_arms, start.shape[1])
         largest = _largest(left)
         for _ in range(REFINEMENTS):
             if largest <= tolerance:
                 break
-            step, count = self._step(left, tolerance)
+            step, moved, count = self._step(left, tolerance)
             iterations += count
             solution = solution + step
-            left = left - step - self.root.transposed(self.said(self.root.times(step)))
+            values += moved
+            left = left - step
+            left -= self.root.transposed(self.said(moved))
             before, largest = largest, _largest(left)
             if not largest <= STALLED * before and largest > tolerance:
                 break
@@ -354,12 +374,13 @@ class DeviceEquations:
                 "rounding allows no better; raise tolerance, or noise variances that are tiny"
             )
             raise NumericalError(msg)
-        return Solved(solution, left, largest, iterations)
+        return Solved(solution, left, largest, iterations, values)
 
-    def _step(self, residual: Remote, tolerance: float) -> tuple[Remote, int]:
+    def _step(self, residual: Remote, tolerance: float) -> tuple[Remote, Remote, int]:
         rank = self.root.host.rank
         known = self.turned.T @ residual[:rank]
-        right = residual - self.root.transposed(self.carried @ (self._inverse @ known))
+        said = (self.carried @ (self._inverse @ known)).float()
+        right = residual - self.root.transposed(said, rough=True)
         self._without_known(right)
         norms = _squares(right).sqrt()
         goal = (norms * SINGLE).clamp(min=0.9 * tolerance).square().float()
@@ -367,9 +388,11 @@ class DeviceEquations:
             self.device, self._rest_times, right.float(), goal, what="the posterior"
         )
         step = found.double()
-        shift = self._inverse @ (known - self.carried.T @ self.root.times(step))
+        moved = self.root.times(step)
+        shift = self._inverse @ (known - self.carried.T @ moved)
         step[:rank] += self.turned @ shift
-        return step, count
+        moved += self.felt @ shift
+        return step, moved, count
 
     def _rest_times(self, latent: Remote) -> Remote:
         values = self.root.times(latent, rough=True).double()
@@ -436,6 +459,7 @@ class DeviceEnsembleGP(EnsembleGP):
             tolerance=belief.tolerance,
             noise=device.zeros(root.n_arms, belief.n_draws),
             latent=there,
+            field=device.put(belief.field),
             residual=there.new_zeros(there.shape),
             reached=0.0,
             iterations=0,
@@ -457,25 +481,21 @@ class DeviceEnsembleGP(EnsembleGP):
         return self.remote.count
 
     @cached_property
-    def _there(self) -> Remote:
-        """Solutions as values of arms, shape (n, 1 + S)."""
-        return self.remote.root.times(self.latent)
-
-    @cached_property
-    def _field(self) -> Matrix:
-        return self._device.get(self._there)
+    def draws(self) -> Matrix:
+        """Posterior draws of the whole universe, shape (n, S)."""
+        return self.prior.mean[:, None] + self._device.get(self.field[:, 1:])
 
     @cached_property
     def mean(self) -> Vector:
         """Posterior means of the whole universe, shape (n,)."""
-        return self.prior.mean + self._device.get(self._there[:, 0])
+        return self.prior.mean + self._device.get(self.field[:, 0])
 
     @cached_property
     def variance(self) -> Vector:
         """Posterior variances of the whole universe, shape (n,); see `EnsembleGP.variance`."""
         own = self.remote.root.own
         precision = 1 + own**2 * self.remote.precision_diagonal
-        expected = self._there[:, 1:] - self._there[:, :1]
+        expected = self.field[:, 1:] - self.field[:, :1]
         expected = expected - (own / precision) * (self.started + own * self.noise)
         total = (own**2 / precision)[:, 0] + expected.square().mean(1)
         return self._device.get(total)
@@ -496,7 +516,7 @@ class DeviceEnsembleGP(EnsembleGP):
         noise[device.put(used)] = device.put(few)
         said = device.put(seen.weighted) - piece.times(device.put(self.prior.mean[:, None]))[:, 0]
         told = device.torch.cat([said[:, None], said[:, None] + noise], 1)
-        told = told - piece.times(self._there)
+        told = told - piece.times(self.field)
         remote = self.remote.after(seen)
         residual = self.residual + remote.root.transposed(told)
         solved = remote.solved(self.latent, residual, self.tolerance)
@@ -504,22 +524,28 @@ class DeviceEnsembleGP(EnsembleGP):
             self,
             noise=self.noise + noise,
             latent=solved.solution,
+            field=self.field + solved.values,
             residual=solved.residual,
             reached=solved.largest,
             iterations=solved.iterations,
             remote=remote,
         )
 
+    def covariance_of(self, functionals: csr_array) -> Matrix:
+        """Return the posterior covariance of some weighted sums; see `EnsembleGP`."""
+        return self._covariance(functionals, self._device.get(self.field))
+
     def _solved(self, right: Matrix) -> Solved:
         there = self._device.put(right)
         found = self.remote.solved(there.new_zeros(there.shape), there, self.tolerance)
-        solution, residual = (self._device.get(part) for part in (found.solution, found.residual))
-        return Solved(solution, residual, found.largest, found.iterations)
+        parts = (found.solution, found.residual, found.values)
+        solution, residual, values = (self._device.get(part) for part in parts)
+        return Solved(solution, residual, found.largest, found.iterations, values)
 
     def fresh_draw(self, rng: np.random.Generator) -> Vector:
         """Return one more posterior draw of the whole universe, by a solve of its own."""
         pieces = [one.host for one in self.remote.observations]
-        return self._fresh_from(pieces, self._device.get(self.latent[:, :1]), rng)
+        return self._fresh_from(pieces, self._device.get(self.field[:, 0]), rng)
 
     @property
     def _all(self) -> Observations:

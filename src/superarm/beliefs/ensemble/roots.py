@@ -60,17 +60,27 @@ class GraphRoot:
         """Which arms are on the graph, where several arms may stand on one node otherwise."""
         return slice(None) if self.scales.all() else np.flatnonzero(self.scales)
 
+    @cached_property
+    def _is_all(self) -> bool:
+        """Whether arm i is on node i."""
+        same = np.array_equal(self.nodes, np.arange(self.size))
+        return same and bool(self.scales.all())
+
     def times(self, latent: Matrix) -> Matrix:
-        """Return the rows of the arms times columns, shape (n, s)."""
-        found: Matrix = self.kernel.root_times(latent)[self.nodes]
-        found *= self.scales[:, None]
+        """Return the rows of the arms times columns, shape (n, s), in their precision."""
+        found: Matrix = self.kernel.root_times(latent)
+        if not self._is_all:
+            found = found[self.nodes]
+        found *= self.scales[:, None].astype(latent.dtype)
         return found
 
     def transposed(self, values: Matrix) -> Matrix:
-        """Return the transposed root times columns, shape (size, s)."""
-        spread = np.zeros((self.size, values.shape[1]))
-        on = self._on_graph
-        spread[self.nodes[on]] = self.scales[on, None] * values[on]
+        """Return the transposed root times columns, shape (size, s), in their precision."""
+        scales = self.scales[:, None].astype(values.dtype)
+        if self._is_all:
+            return self.kernel.root_transposed_times(scales * values)
+        spread, on = np.zeros((self.size, values.shape[1]), values.dtype), self._on_graph
+        spread[self.nodes[on]] = scales[on] * values[on]
         return self.kernel.root_transposed_times(spread)
 
 
@@ -132,62 +142,55 @@ class PriorRoot:
         """How many columns, p."""
         return self.rank + self.n_arms + sum(graph.size for graph in self.graphs)
 
-    def times(self, latent: Matrix, *, rough: bool = False) -> Matrix:
-        """Return L times columns, shape (n, s).
-
-        Args:
-            latent: shape (p, s).
-            rough: whether the precision in which features are kept will do.
-        """
-        values = self.features_times(latent[: self.rank], rough=rough)
-        values += self.rest_times(latent[self.rank :])
+    def times(self, latent: Matrix) -> Matrix:
+        """Return L times columns, shape (n, s), in their precision."""
+        values = self.features_times(latent[: self.rank])
+        own = self.own[:, None].astype(latent.dtype)
+        values += own * latent[self.rank : self.rank + self.n_arms]
+        begin = self.rank + self.n_arms
+        for graph in self.graphs:
+            values += graph.times(latent[begin : begin + graph.size])
+            begin += graph.size
         return values
 
-    def features_times(self, latent: Matrix, *, rough: bool = False) -> Matrix:
-        """Return the features times columns, shape (n, s)."""
-        if rough or self.features.dtype == latent.dtype:
-            return (self.features @ latent.astype(self.features.dtype)).astype(np.float64)
+    def features_times(self, latent: Matrix) -> Matrix:
+        """Return the features times columns, shape (n, s), in their precision."""
+        if self._rough(latent):
+            found = self.features @ latent.astype(self.features.dtype)
+            return cast("Matrix", found.astype(latent.dtype, copy=False))
         values = np.empty((self.n_arms, latent.shape[1]))
         for part in tiles(self.n_arms):
             values[part] = self.features[part].astype(np.float64) @ latent
         return values
 
-    def of_features(self, values: Matrix, *, rough: bool = False) -> Matrix:
-        """Return the transposed features times columns, shape (R, s)."""
-        if rough or self.features.dtype == values.dtype:
-            return (self.features.T @ values.astype(self.features.dtype)).astype(np.float64)
+    def of_features(self, values: Matrix) -> Matrix:
+        """Return the transposed features times columns, shape (R, s), in their precision."""
+        if self._rough(values):
+            found = self.features.T @ values.astype(self.features.dtype, copy=False)
+            return cast("Matrix", found.astype(values.dtype, copy=False))
         total = np.zeros((self.rank, values.shape[1]))
         for part in tiles(self.n_arms):
             total += self.features[part].astype(np.float64).T @ values[part]
         return total
 
-    def rest_times(self, latent: Matrix) -> Matrix:
-        """Return the columns of L behind the features, times columns, shape (n, s)."""
-        values: Matrix = self.own[:, None] * latent[: self.n_arms]
-        for graph, part in self._graph_parts():
-            values += graph.times(latent[part])
-        return values
+    def _rough(self, columns: Matrix) -> bool:
+        """Whether products may be taken in the precision of the features."""
+        return columns.dtype == np.float32 or self.features.dtype == np.float64
 
-    def transposed(self, values: Matrix, *, rough: bool = False) -> Matrix:
-        """Return the transposed L times columns, shape (p, s)."""
-        return np.concatenate([self.of_features(values, rough=rough), self.rest_transposed(values)])
-
-    def rest_transposed(self, values: Matrix) -> Matrix:
-        """Return the same, without features, shape (p - R, s)."""
-        parts = [self.own[:, None] * values]
-        parts += [graph.transposed(values) for graph in self.graphs]
-        return np.concatenate(parts)
+    def transposed(self, values: Matrix) -> Matrix:
+        """Return the transposed L times columns, shape (p, s), in their precision."""
+        found = np.empty((self.size, values.shape[1]), values.dtype)
+        begin = self.rank + self.n_arms
+        found[: self.rank] = self.of_features(values)
+        np.multiply(self.own[:, None].astype(values.dtype), values, out=self.own_of(found))
+        for graph in self.graphs:
+            found[begin : begin + graph.size] = graph.transposed(values)
+            begin += graph.size
+        return found
 
     def own_of(self, latent: Matrix) -> Matrix:
         """Return what of some columns is each arm's own, shape (n, s)."""
         return latent[self.rank : self.rank + self.n_arms]
-
-    def _graph_parts(self) -> Iterator[tuple[GraphRoot, slice]]:
-        """Yield graphs, with where their columns are behind the features."""
-        begin = self.n_arms
-        for graph in self.graphs:
-            yield graph, slice(begin, begin + graph.size)
-            begin += graph.size
 
 
 def _summands(kernel: Kernel, arms: Arms, scales: Vector) -> Iterator[tuple[Kernel, Vector]]:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from superarm.arrays import Matrix, Vector
+from superarm.beliefs.rows import tiles
 from superarm.errors import NumericalError
 
 Operator = Callable[[Matrix], Matrix]
@@ -24,27 +25,36 @@ MOST_ITERATIONS = 2_000
 
 
 class Solved(NamedTuple):
-    """Solutions, what is left of the residuals, the largest norm of them, and the iterations."""
+    """Solutions, and what became of them.
+
+    Attributes:
+        solution: of every system, shape (p, s).
+        residual: what is left, likewise.
+        largest: the largest norm of a residual.
+        iterations: how many it took.
+        values: by how much the values of arms, L times solutions, have changed, shape (n, s).
+    """
 
     solution: Matrix
     residual: Matrix
     largest: float
     iterations: int
+    values: Matrix
 
 
-def conjugate_gradients(times: Operator, right: Matrix, tolerance: Vector) -> Solved:
-    """Solve for many right-hand sides, each by itself.
+def conjugate_gradients(times: Operator, right: Matrix, tolerance: Vector) -> tuple[Matrix, int]:
+    """Solve for many right-hand sides, each by itself; return solutions and iterations.
 
     Args:
         times: the matrix times columns.
-        right: the right-hand sides, shape (p, s); solutions begin at zero.
+        right: the right-hand sides, shape (p, s), of either precision; solutions begin at zero.
         tolerance: the largest norm of each residual, shape (s,).
     """
-    solution, left = np.zeros(right.shape), right.copy()
-    norms = norms_of(left)
+    solution = np.zeros_like(right)
+    norms = norms_of(right)
     busy = np.flatnonzero(norms > tolerance)
-    step = left[:, busy]
-    ahead, gain = step.copy(), norms[busy] ** 2
+    left = right[:, busy]
+    ahead, gain = left.copy(), norms[busy] ** 2
     iterations = 0
     while busy.size:
         if iterations >= MOST_ITERATIONS or not np.isfinite(gain).all():
@@ -55,22 +65,31 @@ def conjugate_gradients(times: Operator, right: Matrix, tolerance: Vector) -> So
             )
             raise NumericalError(msg)
         pushed = times(ahead)
-        rate = gain / _dots(ahead, pushed)
-        solution[:, busy] += rate * ahead
-        step -= rate * pushed
-        left[:, busy], norms[busy] = step, norms_of(step)
+        rate = (gain / _dots(ahead, pushed)).astype(right.dtype)
+        pushed *= rate
+        left -= pushed
+        np.multiply(ahead, rate, out=pushed)
+        if busy.size == right.shape[1]:
+            solution += pushed
+        else:
+            solution[:, busy] += pushed
+        norms[busy] = norms_of(left)
         iterations += 1
         fresh, go_on = norms[busy] ** 2, norms[busy] > tolerance[busy]
-        ahead = step + (fresh / gain) * ahead
+        ahead *= (fresh / gain).astype(right.dtype)
+        ahead += left
         if not go_on.all():
-            busy, step, ahead, fresh = busy[go_on], step[:, go_on], ahead[:, go_on], fresh[go_on]
+            busy, left, ahead, fresh = busy[go_on], left[:, go_on], ahead[:, go_on], fresh[go_on]
         gain = fresh
-    return Solved(solution, left, float(norms.max(initial=0.0)), iterations)
+    return solution, iterations
 
 
 def _dots(left: Matrix, right: Matrix) -> Vector:
-    found: Vector = np.einsum("ij,ij->j", left, right)
-    return found
+    """Return inner products of columns; single precision adds up a tile at most."""
+    total = np.zeros(left.shape[1])
+    for part in tiles(left.shape[0]):
+        total += np.einsum("ij,ij->j", left[part], right[part])
+    return total
 
 
 def norms_of(columns: Matrix) -> Vector:

@@ -91,6 +91,7 @@ class EnsembleState:
             equations=equations,
             noise=self.noise,
             latent=self.latent,
+            field=frozen(prior.root.times(self.latent)),
             residual=self.residual,
             reached=self.reached,
         )

@@ -14,6 +14,7 @@ precision; residuals are computed anew in double precision, and what is left is 
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky
@@ -151,51 +152,69 @@ class Equations:
             tolerance: the largest norm of a residual.
         """
         solution, left, iterations = start, residual, 0
+        values = np.zeros((self.root.n_arms, start.shape[1]))
         largest = float(norms_of(left).max(initial=0.0))
         for _ in range(REFINEMENTS):
             if largest <= tolerance:
-                return Solved(solution, left, largest, iterations)
-            step, count = self._step(left, tolerance)
+                break
+            step, moved, count = self._step(left, tolerance)
             iterations += count
+            left = left - step
+            left -= self.root.transposed(self.said(moved))
             solution = solution + step
-            left = left - step - self.root.transposed(self.said(self.root.times(step)))
+            values += moved
             before, largest = largest, float(norms_of(left).max(initial=0.0))
             if not largest <= STALLED * before and largest > tolerance:
                 break
         if largest <= tolerance:
-            return Solved(solution, left, largest, iterations)
+            return Solved(solution, left, largest, iterations, values)
         msg = (
             f"a residual of {largest:.2g} is left where {tolerance:.2g} was asked for: "
             "rounding allows no better; raise tolerance, or noise variances that are tiny"
         )
         raise NumericalError(msg)
 
-    def _step(self, residual: Matrix, tolerance: float) -> tuple[Matrix, int]:
-        """Return what to add to a solution, and how many iterations that took."""
-        known = self.turned.T @ residual[: self.root.rank]
-        right = residual - self.root.transposed(self.carried @ self._over(known))
+    def _step(self, residual: Matrix, tolerance: float) -> tuple[Matrix, Matrix, int]:
+        """Return what to add to solutions and to values of arms, and how many iterations."""
+        rank = self.root.rank
+        known = self.turned.T @ residual[:rank]
+        right = self.root.transposed(single(-self.carried @ self._over(known)))
+        right += residual
         self._without_known(right)
         goal = np.maximum(0.9 * tolerance, SINGLE * norms_of(right))
         with np.errstate(over="ignore", invalid="ignore"):  # it is told that nothing converges
-            found = conjugate_gradients(self._rest_times, right, goal)
-        step = found.solution
-        shift = self._over(known - self.carried.T @ self.root.times(step))
-        step[: self.root.rank] += self.turned @ shift
-        return step, found.iterations
+            found, iterations = conjugate_gradients(self._rest_times, single(right), goal)
+        step = found.astype(np.float64)
+        moved = self.root.times(step)
+        shift = self._over(known - self.carried.T @ moved)
+        step[:rank] += self.turned @ shift
+        moved += self.felt @ shift
+        return step, moved, iterations
 
     def _rest_times(self, latent: Matrix) -> Matrix:
-        values = self.root.times(latent, rough=True)
-        values -= self.felt @ self._over(self.carried.T @ values)
-        said = self.said(values.astype(np.float32))
-        found = self.root.transposed(said.astype(np.float64), rough=True)
+        values = self.root.times(latent)
+        # in double precision: an error here would count as often as all have observed it
+        known = self._over(self.carried.T @ values.astype(np.float64))
+        values -= self._felt_single @ single(known)
+        found = self.root.transposed(self.said(values))
         found += latent
         self._without_known(found)
         return found
 
+    @cached_property
+    def _felt_single(self) -> Matrix:
+        return single(self.felt)
+
     def _without_known(self, latent: Matrix) -> None:
         """Take what is eliminated out of latents, in place."""
         rank = self.root.rank
-        latent[:rank] -= self.turned @ (self.turned.T @ latent[:rank])
+        turned = self.turned.astype(latent.dtype)
+        latent[:rank] -= turned @ (turned.T @ latent[:rank])
+
+
+def single(values: Matrix) -> Matrix:
+    """Return numbers in single precision, which products within a solution are taken in."""
+    return cast("Matrix", values.astype(np.float32))
 
 
 def _merged(pieces: tuple[Observations, ...]) -> tuple[Observations, ...]:
