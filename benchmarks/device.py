@@ -16,7 +16,7 @@ from superarm.beliefs import FiniteGP
 from superarm.beliefs.ensemble import DeviceEnsembleGP
 from superarm.devices import Device
 from superarm.navigation import RoadModel, generate_city
-from superarm.service.model.fleet import SPREAD
+from superarm.service.model.fleet import SPREAD, TOLERANCE
 
 NOISE, SUPER_ARM, ROUNDS = 0.16, 70, 14
 HISTORY, BATCH, DRAWS = 2_000, 1_000, 63
@@ -134,6 +134,7 @@ def batches(device: Device, n_edges: int) -> tuple[dict[str, Any], list[dict[str
         -model.physics,
         device=device.name,
         n_draws=DRAWS,
+        tolerance=TOLERANCE,
     )
     made = time.perf_counter() - begin
     say(f"made in {made:.0f} s")
@@ -165,6 +166,7 @@ def batches(device: Device, n_edges: int) -> tuple[dict[str, Any], list[dict[str
         "s to make": made,
         f"s for {BATCH} totals": float(np.median([one for one, _ in spent[1:]])),
         "with means and deviations": float(np.median([one for _, one in spent[1:]])),
+        "tolerance": TOLERANCE,
         "iterations": iterations,
         "residual": belief.reached,
         "edges of a long route": int(route.size),

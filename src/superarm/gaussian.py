@@ -100,6 +100,8 @@ def clipped_variance(variance: Vector, prior: Vector) -> Vector:
 
     Raises `NumericalError` where it lies further below zero than `ROUNDING` times the prior.
     """
+    if variance.size and float(variance.min()) >= 0:
+        return variance
     worst = float((variance + ROUNDING * prior).min(initial=0.0))
     if worst < 0:
         msg = (

@@ -28,7 +28,7 @@ from superarm.errors import CapacityError, NumericalError
 from superarm.kernels import Kernel
 from superarm.values import changed
 
-ROUGH, EXACT = 1e-5, 1e-10
+ROUGH, EXACT = 1e-4, 1e-10
 """Relative residuals of the graph's solves, in single and in double precision."""
 
 _TILE = 65_536
