@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
 from parts import require_module
@@ -92,6 +92,34 @@ def test_predictions_use_the_joint_covariance_and_the_noise(seed: int, name: str
     low, high = answer.route.interval_wh
     assert_allclose(high - low, 2 * 1.6448536 * answer.route.std_wh, rtol=1e-6)
     assert_allclose(high + low, 2 * answer.route.mean_wh, rtol=1e-6, atol=1e-6)
+
+
+@settings(max_examples=25)
+@given(seed=seeds, pieces=st.integers(1, 12))
+def test_stretches_of_a_long_route_are_predicted_as_its_edges_are(seed: int, pieces: int) -> None:
+    posterior, drivetrain = posterior_after(seed), FLEET.drivetrain(CLASSES["car"])
+    route = ROUTER.answer(wishes(seed), posterior, drivetrain, np.random.default_rng(seed)).route
+    edges = route.edges
+    starts = np.unique(np.linspace(0, edges.size, min(pieces, edges.size) + 1).astype(np.intp))
+    mean, covariance = posterior.along(edges, drivetrain)
+    few, joint = posterior.along(edges, drivetrain, starts)
+    sums = np.add.reduceat(np.eye(edges.size), starts[:-1], axis=0)
+    assert_allclose(few, sums @ mean, rtol=1e-9, atol=1e-9)
+    # what all of a trip has in common is in proportion to sums of one sign, or of edges
+    assert_allclose(joint, sums @ covariance @ sums.T, rtol=1e-8, atol=1e-8)
+
+
+def test_a_route_of_very_many_edges_is_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    posterior, drivetrain = posterior_after(3), FLEET.drivetrain(CLASSES["car"])
+    whole = ROUTER.answer(wishes(3), posterior, drivetrain, np.random.default_rng(3)).route
+    monkeypatch.setattr("superarm.service.routes.search.MOST_SINGLE", 4)
+    cut = ROUTER.answer(wishes(3), posterior, drivetrain, np.random.default_rng(3)).route
+    assert cut.edges.size > 4
+    assert_array_equal(cut.edges, whole.edges)
+    assert_allclose(cut.mean_wh, whole.mean_wh)
+    assert_allclose(cut.std_wh, whole.std_wh)
+    assert_allclose(cut.profile_mean_wh, whole.profile_mean_wh)
+    assert cut.profile_std_wh.shape == whole.profile_std_wh.shape
 
 
 def test_the_interval_holds_nine_of_ten_draws_of_the_posterior() -> None:

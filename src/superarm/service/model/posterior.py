@@ -86,18 +86,43 @@ class RoadPosterior:
         """Return the expected energy of every edge."""
         return self.cost_wh(drivetrain) + drivetrain.potential_wh
 
-    def along(self, edges: Rows, drivetrain: Drivetrain) -> tuple[Vector, Matrix]:
-        """Return means and covariance of what will be *measured* on edges driven in one trip."""
-        weights, view = drivetrain.weights_wh[edges], self.view(edges)
-        cost = drivetrain.cost_wh[edges] - weights * view.mean
+    def along(
+        self, edges: Rows, drivetrain: Drivetrain, starts: Rows | None = None
+    ) -> tuple[Vector, Matrix]:
+        """Return means and covariance of what will be *measured* on edges driven in one trip.
+
+        Args:
+            edges: in driving order, shape (k,).
+            drivetrain: of the vehicle.
+            starts: where stretches of edges begin, and k, if their sums are wanted instead.
+        """
+        weights = drivetrain.weights_wh[edges]
+        cost = drivetrain.cost_wh[edges] - weights * self.belief.mean[edges]
         mean: Vector = cost + drivetrain.potential_wh[edges]
-        covariance = view.covariance()
-        covariance *= weights
-        covariance *= weights[:, None]
-        covariance.flat[:: edges.size + 1] += drivetrain.noise_variance[edges]
+        noise = drivetrain.noise_variance[edges]
+        if starts is None:
+            covariance = self.view(edges).covariance()
+            covariance *= weights
+            covariance *= weights[:, None]
+        else:
+            covariance = self._of_stretches(edges, weights, starts)
+            begin = starts[:-1]
+            cost, mean, noise = (np.add.reduceat(part, begin) for part in (cost, mean, noise))
+        covariance.flat[:: mean.size + 1] += noise
         shared = cost if abs(cost.sum()) >= abs(mean.sum()) else mean
         covariance += self.spread**2 * np.outer(shared, shared)
         return mean, covariance
+
+    def _of_stretches(self, edges: Rows, weights: Vector, starts: Rows) -> Matrix:
+        """Return the covariance of weighted sums of stretches of edges."""
+        if isinstance(self.belief, DenseGP):
+            shape = (starts.size - 1, self.belief.mean.size)
+            rows = csr_array((weights, edges, starts), shape=shape)
+            joint: Matrix = np.asarray(rows @ (rows @ self.belief.matrix).T)
+            return joint
+        root = self.belief.sums_of(edges, weights, starts)
+        found: Matrix = root @ root.T
+        return found
 
     def gain(self, source: Source) -> tuple[float, float]:
         """Return how far a key's logger is believed to be off, as a share, and how sure that is."""

@@ -18,6 +18,9 @@ from superarm.service.routes.intervals import INTERVAL, interval_s
 LEAST_PROBABILITY = 0.95
 """Exploring must not push the probability of arrival below this."""
 
+MOST_SINGLE = 2_000
+"""Edges of longer routes are taken together in so many stretches, for their joint covariance."""
+
 _ROUNDING = 1e-9
 _HALVINGS = 8
 
@@ -171,9 +174,17 @@ class Search:
 
     def predicted(self, edges: Rows) -> Prediction:
         """Return what to expect of a route."""
-        mean, covariance = self.posterior.along(edges, self.drivetrain)
+        if edges.size <= MOST_SINGLE:
+            mean, covariance = self.posterior.along(edges, self.drivetrain)
+            total, spread = along(mean, covariance)
+        else:
+            starts = np.linspace(0, edges.size, MOST_SINGLE + 1).astype(np.intp)
+            mean, covariance = self.posterior.along(edges, self.drivetrain, starts)
+            _, at_ends = along(mean, covariance)
+            each = self.posterior.energy_wh(self.drivetrain)[edges]
+            total = np.cumsum(each)
+            spread = np.interp(np.arange(1, edges.size + 1), starts[1:], at_ends)
         seconds, std_s = self.posterior.times.of(edges, self.part, heavy=self.heavy)
-        total, spread = along(mean, covariance)
         arrival = None
         if self.battery is not None:
             arrival = probability_of_arrival(self.battery, mean, covariance)
