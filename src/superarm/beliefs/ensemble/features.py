@@ -19,6 +19,8 @@ SINGLE_BEYOND = 20_000_000
 FIRST_SAMPLE = 4_000
 """Pivots are looked for among so many arms first."""
 
+_CHECKED = 2_000  # arms by which a choice of pivots is judged before all arms are
+
 _ENOUGH = 1e-13  # share of the variance below which nothing is left to explain
 
 
@@ -32,6 +34,10 @@ def spanned(kernel: Kernel, arms: Arms, share: float, most: int) -> tuple[Matrix
     while True:
         sample = np.linspace(0, n_arms - 1, size).astype(np.intp)
         chosen = sample[pivots(kernel, arms.take(sample), share / 2, most)]
+        growing = size < n_arms and chosen.size < most
+        if growing and _too_little(kernel, arms, chosen, share):  # others first: all take long
+            size = min(4 * size, n_arms)
+            continue
         features, left = features_of(kernel, arms, chosen, variance)
         missing = float(left.sum() / variance.sum())
         if missing <= share or chosen.size == n_arms:
@@ -44,6 +50,16 @@ def spanned(kernel: Kernel, arms: Arms, share: float, most: int) -> tuple[Matrix
             )
             raise CapacityError(msg)
         size = min(4 * size, n_arms)
+
+
+def _too_little(kernel: Kernel, arms: Arms, chosen: Rows, share: float) -> bool:
+    """Say whether features leave more than a share of the variance of some other arms."""
+    others = arms.take(np.arange(len(arms) // (2 * _CHECKED), len(arms), len(arms) // _CHECKED + 1))
+    few, variance = arms.take(chosen), kernel.diagonal(others)
+    lower = cholesky_with_jitter(kernel.gram(few, few))
+    found = solve_triangular(lower, kernel.gram(few, others), lower=True, check_finite=False)
+    left = np.maximum(variance - np.einsum("ij,ij->j", found, found), 0.0)
+    return float(left.sum()) > share * float(variance.sum())
 
 
 def pivots(kernel: Kernel, arms: Arms, share: float, most: int) -> Rows:

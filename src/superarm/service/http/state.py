@@ -17,8 +17,9 @@ import numpy as np
 
 from superarm.arrays import Rows
 from superarm.errors import InfeasibleError
-from superarm.navigation import RoadNetwork
+from superarm.navigation import RoadNetwork, Vehicle
 from superarm.navigation.charging import Station, StationPlaces
+from superarm.oracles.reach import Tree
 from superarm.service.database import Database, now_us
 from superarm.service.http.alarms import Alarms
 from superarm.service.http.connections import Limits
@@ -51,6 +52,7 @@ _FRESH_S = 2.0
 _STRANGERS_PER_SECOND = 50.0
 _LOOKS_PER_SECOND = 4.0
 _WARM_UPS = 20
+_NEAR_S = 180.0  # how far apart the ends of warm-up routes are on large networks
 _WORK_OF_TRIP, _WORK_OF_SLICE = 100, 5_000
 
 
@@ -201,10 +203,9 @@ class ServiceState:
     def _warm_up(self) -> None:
         """Answer some questions before anybody asks: what is compiled and cached on first use."""
         rng = np.random.default_rng(0)
-        n_edges = self.network.n_edges
         with self.posteriors.reading() as current:
             for number in range(_WARM_UPS):
-                start, goal = (int(place) for place in rng.integers(n_edges, size=2))
+                start, goal = self._somewhere(rng)
                 modes = ("explore", "optimistic", "best")
                 query = RouteQuery(start, goal, modes[number % 3], alternatives=number % 3)  # type: ignore[arg-type]
                 vehicle = list(CLASSES.values())[number % len(CLASSES)]
@@ -223,6 +224,15 @@ class ServiceState:
                     duration_s=600.0,
                 )
                 self.intake.checked([trip], "", "", Standing(""), current.posterior)
+
+    def _somewhere(self, rng: np.random.Generator) -> tuple[int, int]:
+        """Return two edges by chance; on a large network a few minutes apart."""
+        start, goal = (int(place) for place in rng.integers(self.network.n_edges, size=2))
+        if self.fleet.n_draws:
+            paths = self.navigator.router.permits.of(Vehicle()).paths
+            near = Tree.away(paths, self.fleet.time_model.limit_s, start, _NEAR_S)
+            goal = int(np.argmax(np.where(np.isfinite(near.costs), near.costs, -1.0)))
+        return start, goal
 
     def _told(self, kind: str, text: Any) -> None:  # noqa: ANN401 - JSON
         if kind == "alarm":

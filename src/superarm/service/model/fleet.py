@@ -31,8 +31,10 @@ import numpy as np
 from superarm.arms import Arms
 from superarm.arrays import Rows, Vector
 from superarm.beliefs import DenseGP, EnsembleGP
+from superarm.beliefs.covariance import KernelCovariance
 from superarm.beliefs.prior import FinitePrior
 from superarm.beliefs.sums.dense import MOST_ARMS
+from superarm.beliefs.universe import Universe
 from superarm.errors import CapacityError
 from superarm.kernels import Beside, PerArm
 from superarm.navigation import (
@@ -70,7 +72,7 @@ MODEL_VERSION = "4"
 MOST_NETWORK_EDGES = 2_000_000
 """The largest network served: at a million, learning and routes hold 11 GiB together."""
 
-DRAWS = ((20_000, 63), (200_000, 31), (MOST_NETWORK_EDGES, 15))
+DRAWS = ((20_000, 63), (50_000, 31), (MOST_NETWORK_EDGES, 15))
 """Up to how many edges how many posterior draws sum up what is believed beside its mean."""
 
 TOLERANCE = 0.5
@@ -274,7 +276,16 @@ class Fleet:
     @cached_property
     def marginal_prior(self) -> FinitePrior:
         """Means and variances before the first trip, without any covariance."""
-        return FinitePrior.of_kernel(self.arms, self.kernel, 1.0, None)
+        if not self.n_draws:
+            return FinitePrior.of_kernel(self.arms, self.kernel, 1.0, None)
+        # without a look at any covariance, which would factorise a graph that is not needed here
+        return FinitePrior(
+            universe=Universe(self.arms),
+            covariance=KernelCovariance(self.arms, self.kernel),
+            mean=np.zeros(self.n_arms),
+            variance=self.kernel.diagonal(self.arms),
+            noise_variance=np.ones(self.n_arms),
+        )
 
     def prior(self) -> DenseGP | EnsembleGP:
         """Return the belief before the first trip."""
