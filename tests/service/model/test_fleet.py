@@ -1,6 +1,7 @@
 """Vehicles that share one belief, and trips as evidence."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,14 +15,21 @@ from services import small_city
 from strategies import seeds
 from superarm import CapacityError
 from superarm.beliefs import EnsembleGP
-from superarm.navigation import EnergyModel, Vehicle
+from superarm.navigation import EnergyModel, Vehicle, generate_city
 from superarm.navigation.mechanical import kinetic_energy
 
 require_module("fastapi", "service")
 
 from superarm.service.learning.shared import SharedPosteriors  # noqa: E402
 from superarm.service.model.draws import Draws  # noqa: E402
-from superarm.service.model.fleet import CLASSES, KEY_DEVIATION, NOISE_WH, Fleet  # noqa: E402
+from superarm.service.model.fleet import (  # noqa: E402
+    CLASSES,
+    KEY_DEVIATION,
+    KNOWN,
+    NOISE_WH,
+    ROOT,
+    Fleet,
+)
 from superarm.service.model.posterior import RoadPosterior  # noqa: E402
 from superarm.service.model.trip import MeasuredTrip, Noise, Reader, Source  # noqa: E402
 from superarm.service.trips.packing import packed, unpacked  # noqa: E402
@@ -317,6 +325,28 @@ def test_large_networks_are_an_ensemble_and_go_through_shared_memory(
     monkeypatch.setattr("superarm.service.model.fleet.MOST_NETWORK_EDGES", 200)
     with pytest.raises(CapacityError, match="one service per region"):
         Fleet(CITY).prior()
+
+
+def test_what_takes_long_is_remembered_and_a_damaged_file_made_anew(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("superarm.service.model.fleet.MOST_ARMS", 100)
+    monkeypatch.setattr("superarm.service.model.fleet._WORTH_A_FILE", 10)
+    known = tmp_path / KNOWN
+    first = Fleet(CITY, known).prior()
+    for damage in (b"", b"nonsense"):
+        again = Fleet(CITY, known).prior()
+        assert isinstance(again, EnsembleGP)
+        assert isinstance(first, EnsembleGP)
+        assert_array_equal(again.root.features, first.root.features)
+        assert_allclose(again.draws, first.draws, rtol=1e-12)
+        known.write_bytes(damage)
+        (tmp_path / ROOT).write_bytes(damage)
+    other = generate_city(seed=9, n_edges=600).largest_component()
+    Fleet(CITY, known).prior()
+    found = Fleet(other, known).prior()
+    assert isinstance(found, EnsembleGP)
+    assert found.root.n_arms == Fleet(other).n_arms
 
 
 def test_correlations_by_chance_are_shrunk_and_true_ones_stay() -> None:

@@ -95,6 +95,7 @@ class EnsembleGP(ObservesSums):
         tolerance: float = TOLERANCE,
         unexplained: float = UNEXPLAINED,
         most_features: int = MOST_FEATURES,
+        root: PriorRoot | None = None,
     ) -> "EnsembleGP":
         """Believe a kernel on these arms.
 
@@ -109,6 +110,7 @@ class EnsembleGP(ObservesSums):
                 posterior deviations.
             unexplained: the share of a summand's variance whose correlations may be dropped.
             most_features: of one summand of the kernel.
+            root: of the kernel on these arms, if it was made before.
         """
         if as_count("n_draws", n_draws) < 1:
             msg = f"n_draws must be at least 1, got {n_draws}"
@@ -116,7 +118,11 @@ class EnsembleGP(ObservesSums):
         require_positive("tolerance", tolerance)
         require_positive("unexplained", unexplained)
         prior = FinitePrior.of_kernel(arms, kernel, noise_variance, mean)
-        root = PriorRoot.of_kernel(arms, kernel, unexplained, most_features)
+        if root is None:
+            root = PriorRoot.of_kernel(arms, kernel, unexplained, most_features)
+        if root.n_arms != len(arms):
+            msg = f"the root is of {root.n_arms:,} arms, and {len(arms):,} were given"
+            raise ValueError(msg)
         return cls._fresh(prior, root, n_draws, as_count("seed", seed), float(tolerance))
 
     @classmethod

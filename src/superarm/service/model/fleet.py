@@ -32,10 +32,12 @@ from superarm.arms import Arms
 from superarm.arrays import Rows, Vector
 from superarm.beliefs import DenseGP, EnsembleGP
 from superarm.beliefs.covariance import KernelCovariance
+from superarm.beliefs.ensemble.gp import UNEXPLAINED
+from superarm.beliefs.ensemble.roots import MOST_FEATURES, GraphRoot, PriorRoot
 from superarm.beliefs.prior import FinitePrior
 from superarm.beliefs.sums.dense import MOST_ARMS
 from superarm.beliefs.universe import Universe
-from superarm.errors import CapacityError
+from superarm.errors import CapacityError, DataError
 from superarm.kernels import Beside, PerArm
 from superarm.navigation import (
     RoadModel,
@@ -47,6 +49,7 @@ from superarm.navigation import (
 from superarm.navigation.energy import JOULE_PER_WH
 from superarm.navigation.roads import ENERGY_SPREAD
 from superarm.navigation.times import TimeModel, TimePosterior, TravelTimes
+from superarm.saving import load_value, save_value
 from superarm.saving.files import write_atomically
 
 CLASSES: dict[str, Vehicle] = {
@@ -108,6 +111,10 @@ GAIN_VARIANCE = 1.01
 KNOWN = "known.npz"
 """The file, beside the network's, in which what takes long is remembered."""
 
+ROOT = "root"
+"""The file in which the root of the prior is remembered: 3 GB for a million edges."""
+
+_WORTH_A_FILE = 200_000  # edges; what makes fewer takes some seconds
 _SLOTS_OF_LARGE = 64
 _REMEMBERED = 256
 _SAMPLE = 512
@@ -173,6 +180,7 @@ class Fleet:
             known: a file to remember in what takes long for large networks.
         """
         self.network = network
+        self._known = known
         self.reference = RoadModel(network, next(iter(CLASSES.values())), spread=SPREAD)
         if known is not None and self.n_draws:
             variances = _remembered(known, network, self.reference)
@@ -292,8 +300,32 @@ class Fleet:
         if self.n_draws == 0:
             return DenseGP.from_kernel(self.arms, self.kernel, 1.0, keep_evidence=False)
         return EnsembleGP.from_kernel(
-            self.arms, self.kernel, 1.0, n_draws=self.n_draws, tolerance=TOLERANCE
+            self.arms,
+            self.kernel,
+            1.0,
+            n_draws=self.n_draws,
+            tolerance=TOLERANCE,
+            root=self._root(),
         )
+
+    def _root(self) -> PriorRoot | None:
+        """Return the root of the prior from its file; made and written if it is not there yet."""
+        if self._known is None or self.network.n_edges < _WORTH_A_FILE:
+            return None
+        file, mark = self._known.with_name(ROOT), self.fingerprint()
+        try:
+            found = load_value(file)
+        except (OSError, DataError):
+            found = {}
+        if isinstance(found, dict) and found.get("mark") == mark:
+            graph = GraphRoot(self.reference.graph, found["nodes"], found["scales"])
+            return PriorRoot(found["features"], found["own"], (graph,), found["unexplained"])
+        root = PriorRoot.of_kernel(self.arms, self.kernel, UNEXPLAINED, MOST_FEATURES)
+        (graph,) = root.graphs
+        parts: dict[str, object] = {"mark": mark, "features": root.features, "own": root.own}
+        parts |= {"nodes": graph.nodes, "scales": graph.scales, "unexplained": root.unexplained}
+        save_value(parts, file)
+        return root
 
     @cached_property
     def time_model(self) -> TimeModel:
@@ -316,7 +348,7 @@ def _remembered(file: Path, network: RoadNetwork, model: RoadModel) -> Vector:
     try:
         with np.load(file, allow_pickle=False) as stored:
             kept: dict[str, Vector] = {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, zipfile.BadZipFile):  # none yet, or damaged
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile):  # none yet, or damaged
         kept = {}
     if str(kept.get("network")) == str(mark) and kept["variances"].shape == (network.n_edges,):
         return kept["variances"]
