@@ -433,7 +433,8 @@ def test_places_are_found_by_name(browser: Browser, demo: Server) -> None:
 def test_fog_lifts_and_what_was_believed_can_be_looked_at(browser: Browser, demo: Server) -> None:
     page = opened(browser, demo)
     start, goal = two_ends(demo)
-    before = asked_for(page, start, goal)
+    asked_for(page, start, goal)
+    before = demo.ask("GET", "/v1/belief").json["energy_std_wh"]
     page.click("#tour")
     expect(page.locator("#driven")).to_contain_text("100 trips driven", timeout=180_000)
     # the same question has a surer answer by itself
@@ -449,8 +450,9 @@ def test_fog_lifts_and_what_was_believed_can_be_looked_at(browser: Browser, demo
     )
     expect(page.locator("#moment-told")).to_contain_text("trips")
     keep_picture(page, "fog-after")
-    after = demo.ask("POST", "/v1/routes", {"start": start, "goal": goal, "mode": "best"}).json
-    assert after["energy_std_wh"] < before["energy_std_wh"]
+    # of roads, whose variances trips only lower; the best route may be another one by now
+    after = demo.ask("GET", "/v1/belief").json["energy_std_wh"]
+    assert sum(after) < sum(before)
     assert complaints(page) == []
     page.close()
 
