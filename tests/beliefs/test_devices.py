@@ -14,7 +14,8 @@ from parts import require_module
 from strategies import random_arms, seeds
 from superarm import Agent, CapacityError, Round, load, save
 from superarm.beliefs import EnsembleGP, FiniteGP
-from superarm.beliefs.ensemble import DeviceEnsembleGP
+from superarm.beliefs.ensemble import DeviceEnsembleGP, PriorRoot
+from superarm.beliefs.ensemble.on_device import DeviceGraph
 from superarm.devices import Device
 from superarm.kernels import Beside, GraphMatern, Linear, Matern52, OnFeatures, PerArm
 from superarm.oracles import Subsets, TopK
@@ -145,6 +146,20 @@ def test_an_ensemble_on_a_device_is_the_one_in_main_memory(device: str, kernel: 
     assert_allclose(there.again(there.prior, 2.0).mean, here.again(here.prior, 2.0).mean, atol=1e-5)
     assert "DeviceEnsembleGP(60 arms" in repr(there)
     assert there.unlearned().count == 0
+
+
+@DEVICES
+@pytest.mark.parametrize("size", [1e-150, 1e-30, 1.0, 1e30])
+def test_graphs_are_solved_for_at_any_size(device: str, size: float) -> None:
+    graph = GraphMatern(RING, LENGTHS)
+    host = PriorRoot.of_kernel(ARMS, graph, 1e-3, N).graphs[0]
+    there = Device(device)
+    columns = np.random.default_rng(0).standard_normal((N, 3)) * [1.0, 0.0, size]
+    for name in ("times", "transposed"):
+        found = there.get(getattr(DeviceGraph(there, host), name)(there.put(columns), rough=False))
+        expected = getattr(host, name)(columns)
+        scale = np.abs(expected).max(axis=0)
+        assert (np.abs(found - expected) <= 1e-8 * scale).all()
 
 
 def test_what_a_device_cannot_do_is_said() -> None:

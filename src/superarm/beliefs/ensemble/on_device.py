@@ -143,7 +143,9 @@ class DeviceGraph:
         goal = _squares(left) * EXACT**2
         solution = left.new_zeros(left.shape)
         for _ in range(REFINEMENTS):
-            step = self._single(left.float()).double()
+            size = left.abs().amax(0)
+            size = size.where(size > 0, size.new_ones(()))
+            step = self._single((left / size).float()).double() * size
             solution += step
             left -= matrix @ step
             if bool((_squares(left) <= goal).all()):
@@ -152,16 +154,20 @@ class DeviceGraph:
         raise NumericalError(msg)
 
     def _single(self, right: Remote) -> Remote:
-        """Solve with the scaled M in single precision."""
+        """Solve with the scaled M in single precision, columns of any size."""
         matrix = self._parts[True][0]
-        return gradients(
+        size = right.abs().amax(0)  # squares of tiny numbers would be zero
+        size = size.where(size > 0, size.new_ones(()))
+        right = right / size
+        found, _ = gradients(
             self.device,
             lambda latent: matrix @ latent,
             right,
             _squares(right) * ROUGH**2,
             every=5,
             what="the precision of a graph",
-        )[0]
+        )
+        return found.mul_(size)
 
 
 @dataclass(frozen=True, eq=False)
