@@ -1,34 +1,16 @@
 """Kernel rows on another device: what costs time with many arms is done there."""
 
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from superarm.arrays import Matrix, Rows, Vector
-from superarm.beliefs.rows import Combination, KernelRows, RowSource
+from superarm.beliefs.rows import Block, Combination, KernelRows, Ready, RowSource
 from superarm.devices import Device, Remote
 
 _BLOCK_BYTES = 2 * 2**30
 _FEWEST_ROWS = 64
-
-
-@dataclass(eq=False)
-class _Storage:
-    """Room for some rows on the device; `filled` of them are taken, by whoever came first."""
-
-    data: Remote
-    filled: int = 0
-    lock: Lock = field(default_factory=Lock)
-
-    def claim(self, begin: int, end: int) -> bool:
-        """Take the rows from begin to end, unless somebody else has taken them before."""
-        with self.lock:
-            free = self.filled == begin
-            if free:
-                self.filled = end
-            return free
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +18,7 @@ class DeviceRows(KernelRows):
     """The rows of a `KernelRows`, on a device; made by `on`."""
 
     device: Device = field(default_factory=lambda: Device("cpu"))
-    parts: tuple[_Storage, ...] = ()
+    parts: tuple[Block, ...] = ()
 
     @classmethod
     def on(cls, name: str, n_columns: int) -> "DeviceRows":
@@ -62,9 +44,9 @@ class DeviceRows(KernelRows):
             inside = begin % self._capacity
             count = min(self._capacity - inside, end - begin)
             if inside == 0:
-                parts.append(_Storage(self._room(), count))
+                parts.append(Block(self._room(), count))
             elif not parts[-1].claim(inside, inside + count):
-                fork = _Storage(self._room(), inside + count)
+                fork = Block(self._room(), inside + count)
                 fork.data[:inside] = parts[-1].data[:inside]
                 parts[-1] = fork
             taken = begin - self.length
@@ -121,7 +103,7 @@ class DeviceRows(KernelRows):
     def restored(cls, parts: dict[str, Any]) -> "DeviceRows":
         """Return rows as they were, on the same device."""
         rows, empty = parts["rows"], cls.on(parts["device"], parts["rows"].shape[1])
-        return empty.append(_Ready(rows), np.arange(rows.shape[0]))
+        return empty.append(Ready(rows), np.arange(rows.shape[0]))
 
     @property
     def _capacity(self) -> int:
@@ -138,11 +120,3 @@ class DeviceRows(KernelRows):
             (begin, part.data[: self.length - begin])
             for begin, part in zip(begins, self.parts, strict=True)
         ]
-
-
-@dataclass(frozen=True, eq=False)
-class _Ready:
-    matrix: Matrix
-
-    def fill(self, rows: Rows, out: Matrix) -> None:
-        out[:] = self.matrix[rows]

@@ -25,10 +25,10 @@ class RowSource(Protocol):
 
 
 @dataclass(eq=False)
-class _Block:
+class Block:
     """Storage for some rows; `filled` of them are taken, by whichever belief came first."""
 
-    data: Matrix
+    data: Any
     filled: int = 0
     lock: Lock = field(default_factory=Lock)
 
@@ -52,13 +52,13 @@ class KernelRows:
 
     n_columns: int
     length: int = 0
-    blocks: tuple[_Block, ...] = ()
+    blocks: tuple[Block, ...] = ()
 
     @classmethod
     def from_matrix(cls, rows: Matrix) -> "KernelRows":
         """Store the rows of a matrix."""
         empty = cls(rows.shape[1])
-        return empty.append(_Ready(rows), np.arange(rows.shape[0]))
+        return empty.append(Ready(rows), np.arange(rows.shape[0]))
 
     def append(self, source: RowSource, rows: Rows) -> "KernelRows":
         """Return a view with new rows, filled from the source."""
@@ -144,21 +144,24 @@ class KernelRows:
         for number, block in enumerate(self.blocks):
             yield block.data[: self.length - number * self._capacity]
 
-    def _writable(self, blocks: list[_Block], inside: int, count: int) -> _Block:
+    def _writable(self, blocks: list[Block], inside: int, count: int) -> Block:
         if inside == 0:
-            blocks.append(_Block(np.empty((self._capacity, self.n_columns)), count))
+            blocks.append(Block(np.empty((self._capacity, self.n_columns)), count))
         elif not blocks[-1].claim(inside, inside + count):
-            fork = _Block(np.empty((self._capacity, self.n_columns)), inside + count)
+            fork = Block(np.empty((self._capacity, self.n_columns)), inside + count)
             fork.data[:inside] = blocks[-1].data[:inside]
             blocks[-1] = fork
         return blocks[-1]
 
 
 @dataclass(frozen=True, eq=False)
-class _Ready:
+class Ready:
+    """Rows of a matrix that is there already."""
+
     matrix: Matrix
 
     def fill(self, rows: Rows, out: Matrix) -> None:
+        """Write some of the rows."""
         out[:] = self.matrix[rows]
 
 

@@ -20,7 +20,7 @@ from superarm.arrays import Matrix, Rows, Vector, frozen
 from superarm.beliefs.ensemble.gp import EnsembleGP
 from superarm.beliefs.ensemble.observations import Observations, keyed_normals
 from superarm.beliefs.ensemble.roots import GraphRoot, PriorRoot
-from superarm.beliefs.ensemble.solving import MOST_ITERATIONS, Solved
+from superarm.beliefs.ensemble.solving import MOST_ITERATIONS, Solved, stalled
 from superarm.beliefs.ensemble.system import KNOWN_WELL, REFINEMENTS, SINGLE, STALLED
 from superarm.beliefs.prior import FinitePrior, Mean
 from superarm.devices import Device, Remote
@@ -375,11 +375,7 @@ class DeviceEquations:
             if not largest <= STALLED * before and largest > tolerance:
                 break
         if not largest <= tolerance:
-            msg = (
-                f"a residual of {largest:.2g} is left where {tolerance:.2g} was asked for: "
-                "rounding allows no better; raise tolerance, or noise variances that are tiny"
-            )
-            raise NumericalError(msg)
+            raise stalled(largest, tolerance)
         return Solved(solution, left, largest, iterations, values)
 
     def _step(self, residual: Remote, tolerance: float) -> tuple[Remote, Remote, int]:

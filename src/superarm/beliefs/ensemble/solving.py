@@ -96,3 +96,11 @@ def norms_of(columns: Matrix) -> Vector:
     """Return the lengths of columns."""
     found: Vector = np.sqrt(_dots(columns, columns))
     return found
+
+
+def stalled(largest: float, tolerance: float) -> NumericalError:
+    """Return the error that says that a residual gets no smaller."""
+    return NumericalError(
+        f"a residual of {largest:.2g} is left where {tolerance:.2g} was asked for: "
+        "rounding allows no better; raise tolerance, or noise variances that are tiny"
+    )

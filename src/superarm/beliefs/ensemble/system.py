@@ -22,7 +22,7 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky
 from superarm.arrays import Matrix, Vector, frozen
 from superarm.beliefs.ensemble.observations import Observations
 from superarm.beliefs.ensemble.roots import PriorRoot
-from superarm.beliefs.ensemble.solving import Solved, conjugate_gradients, norms_of
+from superarm.beliefs.ensemble.solving import Solved, conjugate_gradients, norms_of, stalled
 from superarm.errors import NumericalError
 from superarm.values import changed
 
@@ -168,11 +168,7 @@ class Equations:
                 break
         if largest <= tolerance:
             return Solved(solution, left, largest, iterations, values)
-        msg = (
-            f"a residual of {largest:.2g} is left where {tolerance:.2g} was asked for: "
-            "rounding allows no better; raise tolerance, or noise variances that are tiny"
-        )
-        raise NumericalError(msg)
+        raise stalled(largest, tolerance)
 
     def _step(self, residual: Matrix, tolerance: float) -> tuple[Matrix, Matrix, int]:
         """Return what to add to solutions and to values of arms, and how many iterations."""
