@@ -4,7 +4,11 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,7 +21,7 @@ from superarm import Agent, Round
 from superarm.arrays import Rows, Vector
 from superarm.beliefs import DenseGP, EnsembleGP, FiniteGP, InducedGP
 from superarm.beliefs.sums import dense
-from superarm.navigation import RoadModel, generate_city, read_sumo
+from superarm.navigation import RoadModel, RoadNetwork, generate_city, read_sumo
 from superarm.oracles import Dijkstra, Paths
 from superarm.oracles.reach import Tree
 from superarm.policies import MarginalThompson, Rectified
@@ -80,13 +84,48 @@ def learned(belief: EnsembleGP, seen: tuple[Any, ...]) -> tuple[EnsembleGP, floa
     return belief, time.perf_counter() - begin
 
 
+@dataclass(frozen=True)
+class Trips:
+    """Trips in a file, so that what is yet to be learned takes no memory.
+
+    Attributes:
+        path: of their edges, one trip after the other.
+        starts: where each begins.
+    """
+
+    path: Path
+    starts: Rows
+
+    @classmethod
+    def made(cls, n_edges: int, count: int, folder: str) -> "Trips":
+        """Make them in a process of its own, whose memory is not that of the belief."""
+        command = [sys.executable, __file__, "trips", str(n_edges), str(count), folder]
+        subprocess.run(command, check=True)  # noqa: S603 - this very script
+        return cls(Path(folder) / "edges", np.load(Path(folder) / "starts.npy"))
+
+    def part(self, begin: int, end: int) -> tuple[Rows, Rows]:
+        """Return some of them."""
+        first, last = int(self.starts[begin]), int(self.starts[end])
+        edges = np.fromfile(self.path, np.int32, last - first, offset=4 * first)
+        return edges.astype(np.intp), self.starts[begin : end + 1] - first
+
+
+def write_trips(n_edges: int, count: int, folder: Path) -> None:
+    """Write trips of a generated city to a folder."""
+    model = RoadModel(generate_city(1, n_edges).largest_component(), spread=SPREAD)
+    places, starts = trips_of(model, count, np.random.default_rng(0))
+    places.astype(np.int32).tofile(folder / "edges")
+    np.save(folder / "starts.npy", starts)
+
+
 def part_of(places: Rows, starts: Rows, begin: int, end: int) -> tuple[Rows, Rows]:
     """Return some of the trips."""
     return places[starts[begin] : starts[end]], starts[begin : end + 1] - starts[begin]
 
 
-def measure(n_edges: int) -> dict[str, Any]:
+def measure(n_edges: int, folder: str) -> dict[str, Any]:
     """Learn a history, then batches, then one long trip and decide on the next."""
+    trips = Trips.made(n_edges, TRIPS + 5 * BATCH, folder)
     rng = np.random.default_rng(0)
     model = RoadModel(generate_city(1, n_edges).largest_component(), spread=SPREAD)
     n = model.network.n_edges
@@ -102,16 +141,15 @@ def measure(n_edges: int) -> dict[str, Any]:
     )
     made = time.perf_counter() - begin
     truth = belief.draws[:, 0].copy()
-    places, starts = trips_of(model, TRIPS + 5 * BATCH, rng)
     spent = 0.0
     for first in range(0, TRIPS, AT_ONCE):
-        some = part_of(places, starts, first, min(first + AT_ONCE, TRIPS))
+        some = trips.part(first, min(first + AT_ONCE, TRIPS))
         belief, took = learned(belief, totals(model, truth, *some, rng))
         spent += took
         say(f"{belief.count:,} trips, {took:.0f} s, {belief.iterations} iterations")
     batches = []
     for size, first in ((BATCH, TRIPS), (BATCH, TRIPS + BATCH), (3 * BATCH, TRIPS + 2 * BATCH)):
-        some = part_of(places, starts, first, first + size)
+        some = trips.part(first, first + size)
         belief, took = learned(belief, totals(model, truth, *some, rng))
         begin = time.perf_counter()
         belief.mean, belief.variance  # noqa: B018 - what a service hands over
@@ -132,7 +170,7 @@ def measure(n_edges: int) -> dict[str, Any]:
         "unexplained": belief.root.unexplained,
         "s to make": made,
         "trips learned": TRIPS,
-        "edges of a trip": float(np.diff(starts).mean()),
+        "edges of a trip": float(np.diff(trips.starts).mean()),
         "s for all of them": spent,
         f"s for {BATCH} more": batches[1][0],
         "iterations": batches[1][1],
@@ -187,53 +225,72 @@ def tolerances() -> list[dict[str, Any]]:
     return rows
 
 
-def regret(folder: Path, worlds: int = 20, horizon: int = 100) -> list[dict[str, Any]]:
-    """Play Thompson sampling with both beliefs in worlds drawn from their prior, on Luxembourg."""
-    network = read_sumo(folder / "luxembourg.net.xml.gz")
-    model = RoadModel(network.largest_component(), spread=SPREAD)
-    n, places = model.network.n_edges, [model.network.position(edge) for edge in ENDS]
-    paths = Paths.on_turns(n, model.network.turns, *places)
-    parts = (model.arms, model.kernel, model.noise_variance, -model.physics)
-    ensemble = EnsembleGP.from_kernel(*parts, n_draws=63, tolerance=TOLERANCE)
-    makers: dict[str, Any] = {
-        "exact": FiniteGP.from_kernel(*parts),
-        "ensemble": ensemble,
-    }
-    found: dict[str, list[float]] = {name: [] for name in makers}
-    spent = dict.fromkeys(makers, 0.0)
-    for world in range(worlds):
-        rng = np.random.default_rng([7, world])
-        drawn = ensemble.root.times(rng.standard_normal((ensemble.root.size, 1)))[:, 0]
-        cost = np.maximum(model.physics + drawn, 0.05 * model.physics + 1e-3)
-        best = float(cost[Dijkstra().select(paths, -cost)].sum())
-        for name, belief in makers.items():
-            agent: Any = Agent(belief, Rectified(MarginalThompson()), Dijkstra())
-            noise, mind = np.random.default_rng([8, world]), np.random.default_rng([9, world])
-            total, begin = 0.0, time.perf_counter()
-            for t in range(1, horizon + 1):
-                offer = Round(t, model.arms, paths)
-                chosen = agent.decide(offer, mind)
-                seen = -cost + np.sqrt(model.noise_variance) * noise.standard_normal(n)
-                agent = agent.learn(offer, chosen, seen[chosen])
-                total += float(cost[chosen].sum()) - best
-            found[name].append(total)
-            spent[name] += time.perf_counter() - begin
-        say(f"world {world}: {[round(each[-1]) for each in found.values()]}")
-    exact, other = (np.array(each) for each in found.values())
-    gap = (other - exact) / exact.mean()
-    return [
-        {
-            "belief": name,
-            "regret": float(np.mean(each)),
-            "s.e.": float(np.std(each, ddof=1) / np.sqrt(worlds)),
-            "against exact, paired (%)": 100 * float(gap.mean()) if name == "ensemble" else 0.0,
-            "s.e. of that": 100 * float(gap.std(ddof=1) / np.sqrt(worlds))
-            if name == "ensemble"
-            else 0.0,
-            "ms per round": 1e3 * spent[name] / worlds / horizon,
-        }
-        for name, each in found.items()
-    ]
+@dataclass(frozen=True)
+class Minds:
+    """Both beliefs about Luxembourg, and the way between two of its ends."""
+
+    model: RoadModel
+    paths: Paths
+    beliefs: dict[str, Any]
+
+    @classmethod
+    def of(cls, path: Path) -> "Minds":
+        """Read a network, of SUMO or saved by this package."""
+        network = RoadNetwork.load(path) if path.suffix == ".npz" else read_sumo(path)
+        model = RoadModel(network.largest_component(), spread=SPREAD)
+        ends = [model.network.position(edge) for edge in ENDS]
+        paths = Paths.on_turns(model.network.n_edges, model.network.turns, *ends)
+        parts = (model.arms, model.kernel, model.noise_variance, -model.physics)
+        ensemble = EnsembleGP.from_kernel(*parts, n_draws=63, tolerance=TOLERANCE)
+        return cls(model, paths, {"exact": FiniteGP.from_kernel(*parts), "ensemble": ensemble})
+
+
+def played(path: Path, horizon: int, world: int) -> dict[str, tuple[float, float]]:
+    """Play Thompson sampling with both beliefs in a world drawn from their prior."""
+    minds = Minds.of(path)
+    model, paths, root = minds.model, minds.paths, minds.beliefs["ensemble"].root
+    n, rng = model.network.n_edges, np.random.default_rng([7, world])
+    drawn = root.times(rng.standard_normal((root.size, 1)))[:, 0]
+    cost = np.maximum(model.physics + drawn, 0.05 * model.physics + 1e-3)
+    best = float(cost[Dijkstra().select(paths, -cost)].sum())
+    found = {}
+    for name, belief in minds.beliefs.items():
+        agent: Any = Agent(belief, Rectified(MarginalThompson()), Dijkstra())
+        noise, mind = np.random.default_rng([8, world]), np.random.default_rng([9, world])
+        total, begin = 0.0, time.perf_counter()
+        for t in range(1, horizon + 1):
+            offer = Round(t, model.arms, paths)
+            chosen = agent.decide(offer, mind)
+            seen = -cost + np.sqrt(model.noise_variance) * noise.standard_normal(n)
+            agent = agent.learn(offer, chosen, seen[chosen])
+            total += float(cost[chosen].sum()) - best
+        found[name] = total, time.perf_counter() - begin
+    say(f"world {world}: {found}")
+    return found
+
+
+def regret(
+    path: Path, processes: int = 1, worlds: int = 20, horizon: int = 100
+) -> list[dict[str, Any]]:
+    """Compare the regret of both beliefs in the same worlds."""
+    with ProcessPoolExecutor(processes) as pool:
+        runs = list(pool.map(partial(played, path, horizon), range(worlds)))
+    totals_of = {name: np.array([run[name][0] for run in runs]) for name in runs[0]}
+    exact = totals_of["exact"]
+    rows = []
+    for name, mine in totals_of.items():
+        gap = 100 * (mine - exact) / exact.mean()
+        rows.append(
+            {
+                "belief": name,
+                "regret": float(mine.mean()),
+                "s.e.": float(mine.std(ddof=1) / np.sqrt(worlds)),
+                "against exact, paired (%)": float(gap.mean()),
+                "s.e. of that": float(gap.std(ddof=1) / np.sqrt(worlds)),
+                "ms per round": 1e3 * float(np.mean([run[name][1] for run in runs])) / horizon,
+            }
+        )
+    return rows
 
 
 def against_dense(n_edges: int = 20_000) -> list[dict[str, Any]]:
@@ -317,15 +374,19 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["regret"]:
+        where, *many = sys.argv[2:]
         report(
             table(
                 "Regret of GP-TS on Luxembourg, route A, 20 worlds, 100 rounds",
-                regret(Path(sys.argv[2])),
+                regret(Path(where), *map(int, many)),
                 "Truth drawn from the prior that both believe (`RoadModel`), costs of at least 5 % "
                 "of physics; one measurement per road. Wh; the same worlds, noise and minds.",
             )
         )
+    elif sys.argv[1:2] == ["trips"]:
+        write_trips(int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))
     elif len(sys.argv) > 1:
-        json.dump(measure(int(sys.argv[1])), sys.stdout)
+        with tempfile.TemporaryDirectory() as aside:
+            json.dump(measure(int(sys.argv[1]), aside), sys.stdout)
     else:
         main()

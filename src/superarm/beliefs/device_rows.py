@@ -8,8 +8,9 @@ import numpy as np
 from superarm.arrays import Matrix, Rows, Vector
 from superarm.beliefs.rows import Block, Combination, KernelRows, Ready, RowSource
 from superarm.devices import Device, Remote
+from superarm.gaussian import clipped_variance
 
-_BLOCK_BYTES = 2 * 2**30
+_BLOCK_BYTES = 4 * 2**30
 _FEWEST_ROWS = 64
 
 
@@ -73,11 +74,22 @@ class DeviceRows(KernelRows):
         size = len(range(*columns.indices(self.n_columns)))
         return np.zeros((coefficients.shape[0], size)) if total is None else self.device.get(total)
 
-    def push(self, coefficients: Matrix, surprise: Vector, mean: Vector, variance: Vector) -> None:
-        """Move means and variances, in place; see `KernelRows.push`."""
-        moves = self.combined(self.device.put(coefficients))
-        mean += self.device.get(self.device.put(surprise) @ moves)
-        variance -= self.device.get(moves.square_().sum(0))
+    def moved(
+        self,
+        coefficients: Matrix,
+        surprise: Vector,
+        mean: Vector,
+        variance: Vector,
+        prior_variance: Vector,
+    ) -> tuple[Vector, Vector]:
+        """Return the means and variances after what combinations say; see `KernelRows.moved`."""
+        device = self.device
+        moves = self.combined(device.put(coefficients))
+        later = device.put(mean).addmv_(moves.T, device.put(surprise))
+        left = device.put(variance).sub_(moves.square_().sum(0))
+        rounded = bool(left.numel()) and bool(left.min() < 0)
+        means, variances = device.fetched(later), device.fetched(left)
+        return means, clipped_variance(variances, prior_variance) if rounded else variances
 
     def entries(self, slots: Rows, columns: Rows) -> Matrix:
         """Return the entries at some rows and columns, shape (len(slots), len(columns))."""

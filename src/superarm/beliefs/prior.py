@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -81,6 +82,11 @@ class FinitePrior:
     def kernel(self) -> Kernel | None:
         """The kernel it was made from; none if it was made from a matrix."""
         return self.covariance.kernel if isinstance(self.covariance, KernelCovariance) else None
+
+    @cached_property
+    def largest_variance(self) -> float:
+        """The largest prior variance of an arm."""
+        return float(self.variance.max(initial=0.0))
 
     @property
     def common_mean(self) -> float | None:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from superarm.arrays import Matrix, Rows, Vector
+from superarm.gaussian import clipped_variance
 
 TILE = 8192
 """How many arms are handled at a time, so that temporary arrays stay small at any n."""
@@ -84,19 +85,29 @@ class KernelRows:
             begin = end
         return total
 
-    def push(self, coefficients: Matrix, surprise: Vector, mean: Vector, variance: Vector) -> None:
-        """Move means and variances, in place, by what combinations of the rows say.
+    def moved(
+        self,
+        coefficients: Matrix,
+        surprise: Vector,
+        mean: Vector,
+        variance: Vector,
+        prior_variance: Vector,
+    ) -> tuple[Vector, Vector]:
+        """Return the means and variances after what combinations of the rows say.
 
         Args:
             coefficients: of the rows in every combination, shape (k, length).
             surprise: the weight of every combination in the means, shape (k,).
             mean: of all n arms.
             variance: likewise.
+            prior_variance: likewise, beside which rounding is told from what cannot be.
         """
+        mean, variance = mean.copy(), variance.copy()
         for part in tiles(mean.size):
             moves = self.combine(coefficients, part)
             mean[part] += surprise @ moves
             variance[part] -= np.einsum("ij,ij->j", moves, moves)
+        return mean, clipped_variance(variance, prior_variance)
 
     def nothing(self) -> "KernelRows":
         """Return no rows of the same kind."""

@@ -157,7 +157,7 @@ class FiniteGP(Reconsidering):
         grown = self.factor.grown(here, gram)
         given = self._with_given_rows(grown, rows)
         factor = grown.observed(here, batch.precision, statistics.precision, gram)
-        if (batch.precision * self.prior.variance.max(initial=0.0)).max() > MOST_PRECISION:
+        if (batch.precision * self.prior.largest_variance).max() > MOST_PRECISION:
             mean, variance = self._solved(rows, factor, statistics.averages - self.prior.mean[seen])
         else:
             mean, variance = self._moved(grown.places(here), places, batch, grown, given)
@@ -216,9 +216,8 @@ class FiniteGP(Reconsidering):
         coefficients[np.arange(places.size), chosen] += 1.0
         coefficients = solve_lower(lower, coefficients)
         surprise = solve_lower(lower, (batch.averages - self.mean[places])[:, None])[:, 0]
-        mean, variance = self.mean.copy(), self.variance.copy()
-        given.push(coefficients, surprise, mean, variance)
-        return mean, clipped_variance(variance, self.prior.variance)
+        now = (self.mean, self.variance, self.prior.variance)
+        return given.moved(coefficients, surprise, *now)
 
     def _solved(self, rows: KernelRows, factor: Factor, gap: Vector) -> tuple[Vector, Vector]:
         """Return the means and variances of all arms from the factor alone."""
@@ -234,8 +233,10 @@ class FiniteGP(Reconsidering):
 
     def _placed(self, places: Rows) -> tuple[Rows, Rows]:
         """Return slots and distinct arms with those of a batch among them."""
+        fresh = places[self.slots[places] < 0]
+        if not fresh.size:
+            return self.slots, self.seen
         slots = self.slots.copy()
-        fresh = places[slots[places] < 0]
         slots[fresh] = self.seen.size + np.arange(fresh.size)
         return slots, np.concatenate([self.seen, fresh])
 
