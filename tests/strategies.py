@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy.sparse import csr_array
 
 from superarm import Arms
 from superarm.arrays import Matrix, Vector
@@ -69,3 +70,22 @@ def dense_posterior(
     system = covariance[np.ix_(rows, rows)] + np.diag(noise[rows])
     gain = np.linalg.solve(system, covariance[rows]).T
     return mean + gain @ (np.asarray(rewards) - mean[rows]), covariance - gain @ covariance[rows]
+
+
+@st.composite
+def functionals(
+    draw: Any, most: int = 25, size: int = 30
+) -> tuple[csr_array, Vector, Vector, csr_array | None]:
+    """Weighted sums, their values and noise, and perhaps errors that some share."""
+    rng = np.random.default_rng(draw(seeds))
+    count = draw(st.integers(1, most))
+    dense = rng.standard_normal((count, size)) * (
+        rng.random((count, size)) < draw(finite(0.05, 0.6))
+    )
+    noise = np.exp(rng.uniform(-3, 1, count))
+    common = None
+    if draw(st.booleans()):
+        groups = rng.integers(3, size=count)
+        share = rng.standard_normal(count) * (rng.random(count) < 0.7)
+        common = csr_array((share, (groups, np.arange(count))), shape=(3, count))
+    return csr_array(dense), 2 * rng.standard_normal(count), noise, common

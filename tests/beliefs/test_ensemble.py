@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
-from strategies import finite, kernels, random_arms, rngs, seeds, vectors
+from strategies import finite, functionals, kernels, random_arms, rngs, vectors
 from superarm import Agent, Arms, CapacityError, NumericalError, Round, load, save
 from superarm.arrays import Matrix, Vector
 from superarm.beliefs import DenseGP, EnsembleGP, Evidence
@@ -42,21 +42,6 @@ ROADS = OnFeatures(Linear(0.5), [0, 1]) + SCALED * (0.3 * LOCAL + PerArm(0.4)) +
 EVERYTHING = ROADS + SCALED * OnFeatures(Matern52(0.7, 0.3), [0, 1])
 NOISE = 0.3
 FULL: Any = {"unexplained": 1e-12}
-
-
-@st.composite
-def functionals(draw: Any, most: int = 25) -> tuple[csr_array, Vector, Vector, csr_array | None]:
-    """Weighted sums, their values and noise, and perhaps errors that some share."""
-    rng = np.random.default_rng(draw(seeds))
-    count = draw(st.integers(1, most))
-    dense = rng.standard_normal((count, N)) * (rng.random((count, N)) < draw(finite(0.05, 0.6)))
-    noise = np.exp(rng.uniform(-3, 1, count))
-    common = None
-    if draw(st.booleans()):
-        groups = rng.integers(3, size=count)
-        share = rng.standard_normal(count) * (rng.random(count) < 0.7)
-        common = csr_array((share, (groups, np.arange(count))), shape=(3, count))
-    return csr_array(dense), 2 * rng.standard_normal(count), noise, common
 
 
 def dense_after(kernel: Kernel, *seen: Any) -> DenseGP:
@@ -118,10 +103,10 @@ def test_what_features_leave_stays_on_the_diagonal(kernel: Kernel, share: float)
     assert np.linalg.norm(apart, 2) <= share * scale + 1e-6 * scale
 
 
-def test_a_kernel_that_features_cannot_span_is_refused() -> None:
+def test_a_kernel_that_features_cannot_span_is_refused_where_no_tiles_may_be() -> None:
     arms = random_arms(400, 3, seed=1)
     with pytest.raises(CapacityError, match="raise most_features"):
-        EnsembleGP.from_kernel(arms, Matern12(0.05), most_features=50)
+        EnsembleGP.from_kernel(arms, Matern12(0.05), most_features=50, rest="diagonal")
 
 
 def test_pivots_of_a_sample_explain_all_arms() -> None:
@@ -349,6 +334,7 @@ def test_tiny_noise_is_an_error_and_not_an_answer() -> None:
         ({"tolerance": 0.0}, "tolerance"),
         ({"unexplained": -1.0}, "unexplained"),
         ({"seed": 0.5}, "seed"),
+        ({"rest": "somewhere"}, "rest must be one of"),
     ],
 )
 def test_options_that_cannot_be_are_refused(options: dict[str, Any], message: str) -> None:

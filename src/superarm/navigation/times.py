@@ -30,7 +30,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from superarm.arms import Arms
 from superarm.arrays import Matrix, Rows, Vector, frozen
-from superarm.beliefs.ensemble.features import features_of, pivots
+from superarm.beliefs.ensemble.features import features_of, pivots, precision_of
 from superarm.beliefs.sums.induced import partial_cholesky
 from superarm.kernels import Linear, Matern52, OnFeatures
 from superarm.navigation.mechanical import kinetic_energy
@@ -247,7 +247,13 @@ class TimeModel:
         else:
             some = np.linspace(0, network.n_edges - 1, _SAMPLE).astype(np.intp)
             chosen = some[pivots(kernel, arms.take(some), 0.0, most)]
-            features, left = features_of(kernel, arms, chosen, kernel.diagonal(arms))
+            features, left = features_of(
+                kernel,
+                arms,
+                chosen,
+                kernel.diagonal(arms),
+                precision_of(arms, most),
+            )
         own = left + (1 - _NEAR - _ALIKE) * self._deviation_s**2
         return frozen(features), frozen(own)
 

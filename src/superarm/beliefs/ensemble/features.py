@@ -8,7 +8,6 @@ from scipy.linalg import solve_triangular
 from superarm.arms import Arms
 from superarm.arrays import Matrix, Rows, Vector
 from superarm.beliefs.rows import tiles
-from superarm.errors import CapacityError
 from superarm.gaussian import cholesky_with_jitter
 from superarm.kernels import Kernel
 from superarm.threads import in_blocks
@@ -24,10 +23,13 @@ _CHECKED = 2_000  # arms by which a choice of pivots is judged before all arms a
 _ENOUGH = 1e-13  # share of the variance below which nothing is left to explain
 
 
-def spanned(kernel: Kernel, arms: Arms, share: float, most: int) -> tuple[Matrix, Vector, float]:
+def spanned(
+    kernel: Kernel, arms: Arms, share: float, most: int, *, exactly: bool = False
+) -> tuple[Matrix, Vector, float]:
     """Return features, what they leave of the variances, and which share of all that is.
 
-    Pivots are chosen among a sample, which grows until they explain the others as well.
+    Pivots are chosen among a sample, which grows until they explain the others as well, or there
+    are as many as may be. What is to be subtracted from the kernel is kept exactly.
     """
     n_arms, variance = len(arms), kernel.diagonal(arms)
     size = min(FIRST_SAMPLE, n_arms)
@@ -38,17 +40,11 @@ def spanned(kernel: Kernel, arms: Arms, share: float, most: int) -> tuple[Matrix
         if growing and _too_little(kernel, arms, chosen, share):  # others first: all take long
             size = min(4 * size, n_arms)
             continue
-        features, left = features_of(kernel, arms, chosen, variance)
+        precision = np.float64 if exactly else precision_of(arms, chosen.size)
+        features, left = features_of(kernel, arms, chosen, variance, precision)
         missing = float(left.sum() / variance.sum())
-        if missing <= share or chosen.size == n_arms:
+        if missing <= share or chosen.size >= min(most, n_arms) or size == n_arms:
             return features, left, missing
-        if size == n_arms or chosen.size >= most:
-            msg = (
-                f"{chosen.size:,} features leave {missing:.2%} of the variance of "
-                f"{type(kernel).__name__} unexplained, more than {share:.2%}; raise most_features "
-                "or unexplained, or choose a smoother kernel"
-            )
-            raise CapacityError(msg)
         size = min(4 * size, n_arms)
 
 
@@ -82,12 +78,12 @@ def pivots(kernel: Kernel, arms: Arms, share: float, most: int) -> Rows:
 
 
 def features_of(
-    kernel: Kernel, arms: Arms, chosen: Rows, variance: Vector
+    kernel: Kernel, arms: Arms, chosen: Rows, variance: Vector, precision: type[np.floating[Any]]
 ) -> tuple[Matrix, Vector]:
     """Return the features that some arms span, shape (n, R), and what they leave of variances."""
     few = arms.take(chosen)
     lower = cholesky_with_jitter(kernel.gram(few, few))
-    features = cast("Matrix", np.empty((len(arms), chosen.size), precision_of(arms, chosen.size)))
+    features = cast("Matrix", np.empty((len(arms), chosen.size), precision))
     left, parts = variance.copy(), list(tiles(len(arms)))
 
     def work(number: int, _: int) -> None:

@@ -28,7 +28,7 @@ from superarm.arms import Arms
 from superarm.arrays import Matrix, Rows, Vector, as_count, as_vector, frozen, require_positive
 from superarm.beliefs.describing import told
 from superarm.beliefs.ensemble.observations import Observations, keyed_normals
-from superarm.beliefs.ensemble.roots import MOST_FEATURES, PriorRoot
+from superarm.beliefs.ensemble.roots import MOST_FEATURES, PriorRoot, Rest
 from superarm.beliefs.ensemble.solving import Solved
 from superarm.beliefs.ensemble.summed import of_evidence, sums_of
 from superarm.beliefs.ensemble.system import Equations
@@ -95,6 +95,7 @@ class EnsembleGP(ObservesSums):
         tolerance: float = TOLERANCE,
         unexplained: float = UNEXPLAINED,
         most_features: int = MOST_FEATURES,
+        rest: Rest = "auto",
         root: PriorRoot | None = None,
     ) -> "EnsembleGP":
         """Believe a kernel on these arms.
@@ -110,6 +111,9 @@ class EnsembleGP(ObservesSums):
                 posterior deviations.
             unexplained: the share of a summand's variance whose correlations may be dropped.
             most_features: of one summand of the kernel.
+            rest: where what features leave of a summand stays. By default on the diagonal if it is
+                at most `unexplained`, and otherwise by tiles of the kernel, exactly, for up to
+                30,000 arms; ``"diagonal"`` or ``"tiles"`` says which in any case.
             root: of the kernel on these arms, if it was made before.
         """
         if as_count("n_draws", n_draws) < 1:
@@ -119,7 +123,7 @@ class EnsembleGP(ObservesSums):
         require_positive("unexplained", unexplained)
         prior = FinitePrior.of_kernel(arms, kernel, noise_variance, mean)
         if root is None:
-            root = PriorRoot.of_kernel(arms, kernel, unexplained, most_features)
+            root = PriorRoot.of_kernel(arms, kernel, unexplained, most_features, rest)
         if root.n_arms != len(arms):
             msg = f"the root is of {root.n_arms:,} arms, and {len(arms):,} were given"
             raise ValueError(msg)
@@ -130,7 +134,7 @@ class EnsembleGP(ObservesSums):
         cls, prior: FinitePrior, root: PriorRoot, n_draws: int, seed: int, tolerance: float
     ) -> "EnsembleGP":
         latent = np.zeros((root.size, 1 + n_draws))
-        latent[:, 1:] = prior_latent(root, seed, n_draws)
+        latent[:, 1:] = root.with_draws(prior_latent(root, seed, n_draws))
         return cls(
             prior=prior,
             equations=Equations.before(root),
@@ -150,7 +154,11 @@ class EnsembleGP(ObservesSums):
         if prior is not None and prior is not self.prior and prior.kernel is not None:
             share = max(root.unexplained, UNEXPLAINED)
             root = PriorRoot.of_kernel(
-                prior.universe.arms, prior.kernel, share, max(MOST_FEATURES, root.rank)
+                prior.universe.arms,
+                prior.kernel,
+                share,
+                max(MOST_FEATURES, root.rank),
+                "tiles" if root.rests else "auto",
             )
         return self._fresh(now, root, self.n_draws, self.seed, self.tolerance)
 
@@ -324,7 +332,7 @@ class EnsembleGP(ObservesSums):
             solved = self._solved(right)
             found[:, some] = scaled @ solved.values
             # what a residual says of its own error makes that one of second order
-            found[some, some] += solved.solution.T @ solved.residual
+            found[some, some] += self.root.products(solved.solution, solved.residual)
         found *= about
         found *= about[:, None]
         return (found + found.T) / 2
@@ -344,9 +352,14 @@ class EnsembleGP(ObservesSums):
         for piece in pieces:
             noise += piece.noise(rng.standard_normal((piece.n_rows, 1)))
             noise[:, 0] += np.sqrt(piece.diagonal) * rng.standard_normal(noise.shape[0])
-        prior = rng.standard_normal((self.root.size, 1))
-        right = prior + self.root.transposed(noise)
-        return self.prior.mean + mean + self._solved(right).values[:, 0]
+        root, prior = self.root, rng.standard_normal((self.root.size, 1))
+        drawn = np.zeros_like(noise)
+        if root.rests:  # of these the values of a prior draw are known, and no latent
+            latent = root.with_draws(prior)
+            drawn = root.times(latent - root.without_rests(latent))
+            noise -= self.equations.said(drawn)
+        right = root.without_rests(prior) + root.transposed(noise)
+        return self.prior.mean + mean + drawn[:, 0] + self._solved(right).values[:, 0]
 
     def all_evidence(self) -> Evidence:
         """Return all that was observed, summed up, which may fill an n x n matrix."""
@@ -405,5 +418,5 @@ def _checked_keys(keys: ArrayLike, size: int) -> Rows:
 
 
 def prior_latent(root: PriorRoot, seed: int, n_draws: int) -> Matrix:
-    """Return the latents of the prior draws, shape (p, S)."""
+    """Return the standard normals that prior draws are made of, shape (p, S)."""
     return np.random.default_rng([seed, n_draws]).standard_normal((root.size, n_draws))

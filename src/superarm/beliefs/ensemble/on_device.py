@@ -444,14 +444,19 @@ class DeviceEnsembleGP(EnsembleGP):
             noise_variance: of one reward; one number or one per arm.
             mean: prior means: none (zero), a number, one per arm, or a function of arms.
             device: as PyTorch names it.
-            options: see `EnsembleGP.from_kernel`.
+            options: see `EnsembleGP.from_kernel`; ``rest`` is ``"diagonal"``.
         """
-        here = EnsembleGP.from_kernel(arms, kernel, noise_variance, mean, **options)
-        return cls.moved(here, device)
+        known = {"rest": "diagonal"} | options
+        return cls.moved(
+            EnsembleGP.from_kernel(arms, kernel, noise_variance, mean, **known), device
+        )
 
     @classmethod
     def moved(cls, belief: EnsembleGP, name: str) -> "DeviceEnsembleGP":
         """Return a belief that has seen nothing yet, on a device."""
+        if belief.root.rests:
+            msg = 'kernels kept by tiles stay in main memory; take rest="diagonal" on a device'
+            raise CapacityError(msg)
         device, root, latent = Device(name), belief.root, belief.latent
         there = device.put(latent)
         return cls(

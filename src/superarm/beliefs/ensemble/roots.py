@@ -10,30 +10,41 @@ summand                                         columns
 `GraphMatern` of integer smoothness             one per node, by sparse solves, exactly
 anything else, such as a stationary kernel      as many features as leave less than a given share of
                                                 its variance; what is left stays, on the diagonal
+one that so many features do not span           all features that are allowed, and what they leave
+                                                by tiles of the kernel, exactly (`TiledRest`)
 ==============================================  ==================================================
 
 A summand may be multiplied by constants and by `Linear` kernels of one feature, which scale its
-rows; `Beside` has summands of its own for each kind of arms. The last row of the table alone is an
-approximation: variances are right, correlations of what is left are dropped, and
-`PriorRoot.unexplained` says how much that is.
+rows; `Beside` has summands of its own for each kind of arms. The last row but one of the table is
+the only approximation: variances are right, correlations of what is left are dropped, and
+`PriorRoot.unexplained` says how much that is. Tiles take n x n evaluations of a kernel per step and
+are refused beyond `MOST_TILED` arms unless they are asked for: ``rest`` chooses between them and
+the diagonal.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
 from superarm.arms import Arms
 from superarm.arrays import Matrix, Rows, Vector, frozen
 from superarm.beliefs.ensemble.features import precision_of, spanned
+from superarm.beliefs.ensemble.solving import dots_of
+from superarm.beliefs.ensemble.tiled import MOST_TILED, TiledRest
 from superarm.beliefs.rows import tiles
+from superarm.errors import CapacityError
 from superarm.kernels import Beside, Constant, GraphMatern, Kernel, Linear, OnFeatures, PerArm
 from superarm.kernels.base import Product, Sum
 
 MOST_FEATURES = 1_500
 """The most features of one summand, for more arms than that."""
+
+Rest = Literal["auto", "diagonal", "tiles"]
+"""Where what features leave of a kernel stays: on the diagonal if it is little enough and by tiles
+otherwise, on the diagonal or nowhere, or by tiles in any case."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,22 +97,28 @@ class GraphRoot:
 
 @dataclass(frozen=True, eq=False)
 class PriorRoot:
-    """L, shape (n, p): features, then what is each arm's own, then graphs.
+    """L, shape (n, p): features, then what is each arm's own, graphs, and what is kept by tiles.
+
+    A latent of the last kind stands in two blocks of n numbers, a and R a.
 
     Attributes:
         features: shape (n, R).
         own: standard deviations, shape (n,).
         graphs: parts that are smooth on a graph.
         unexplained: the largest share of a summand's variance whose correlations are dropped.
+        rests: what features leave of kernels that they do not span.
     """
 
     features: Matrix
     own: Vector
     graphs: tuple[GraphRoot, ...]
     unexplained: float
+    rests: tuple[TiledRest, ...] = ()
 
     @classmethod
-    def of_kernel(cls, arms: Arms, kernel: Kernel, share: float, most: int) -> "PriorRoot":
+    def of_kernel(
+        cls, arms: Arms, kernel: Kernel, share: float, most: int, rest: Rest = "auto"
+    ) -> "PriorRoot":
         """Take a kernel apart.
 
         Args:
@@ -109,8 +126,14 @@ class PriorRoot:
             kernel: their prior covariance.
             share: of the variance of a summand that may stay unexplained.
             most: features of one summand.
+            rest: where what they leave stays.
         """
+        if rest not in get_args(Rest):
+            msg = f"rest must be one of {get_args(Rest)}, got {rest!r}"
+            raise ValueError(msg)
         features, variance, graphs, worst = [], np.zeros(len(arms)), [], 0.0
+        rests: list[TiledRest] = []
+        tiled = rest == "tiles" or (rest == "auto" and len(arms) <= MOST_TILED)
         for part, rows, scales in _summands_of(kernel, arms):
             mine = arms if rows.size == len(arms) else arms.take(rows)
             if isinstance(part, PerArm):
@@ -120,12 +143,20 @@ class PriorRoot:
             elif (known := _known_features(part, mine)) is not None:
                 features.append((rows, known * scales[:, None]))
             else:
-                found, left, missing = spanned(part, mine, share, most)
-                found *= scales[:, None].astype(found.dtype)
-                features.append((rows, found))
+                found, left, missing = spanned(part, mine, share, most, exactly=tiled)
+                features.append((rows, found * scales[:, None].astype(found.dtype)))
+                if rest == "tiles" or (tiled and missing > share):
+                    rests.append(TiledRest(part, mine, found, rows, scales, len(arms)))
+                    continue
+                if missing > share:
+                    raise _not_spanned(part, found.shape[1], missing, share)
                 variance[rows] += scales**2 * left
                 worst = max(worst, missing)
-        return cls(_together(features, arms), np.sqrt(variance), tuple(graphs), worst)
+        precision = (
+            np.float64 if rests else precision_of(arms, sum(f.shape[1] for _, f in features))
+        )
+        whole = _together(features, arms, precision)
+        return cls(whole, np.sqrt(variance), tuple(graphs), worst, tuple(rests))
 
     @property
     def n_arms(self) -> int:
@@ -140,7 +171,19 @@ class PriorRoot:
     @property
     def size(self) -> int:
         """How many columns, p."""
+        return self._plain + 2 * self.n_arms * len(self.rests)
+
+    @property
+    def _plain(self) -> int:
+        """How many of them have a root of their own."""
         return self.rank + self.n_arms + sum(graph.size for graph in self.graphs)
+
+    def _rests(self) -> Iterator[tuple[TiledRest, slice, slice]]:
+        """Yield what is kept by tiles, and where a and R a stand."""
+        begin, n = self._plain, self.n_arms
+        for rest in self.rests:
+            yield rest, slice(begin, begin + n), slice(begin + n, begin + 2 * n)
+            begin += 2 * n
 
     def times(self, latent: Matrix) -> Matrix:
         """Return L times columns, shape (n, s), in their precision."""
@@ -151,6 +194,8 @@ class PriorRoot:
         for graph in self.graphs:
             values += graph.times(latent[begin : begin + graph.size])
             begin += graph.size
+        for _, _, felt in self._rests():
+            values += latent[felt]
         return values
 
     def features_times(self, latent: Matrix) -> Matrix:
@@ -186,6 +231,39 @@ class PriorRoot:
         for graph in self.graphs:
             found[begin : begin + graph.size] = graph.transposed(values)
             begin += graph.size
+        for rest, mine, felt in self._rests():
+            found[mine], found[felt] = values, rest.times(values)
+        return found
+
+    def dots(self, left: Matrix, right: Matrix) -> Vector:
+        """Return inner products of columns of latents, shape (s,)."""
+        total = dots_of(left[: self._plain], right[: self._plain])
+        for _, mine, felt in self._rests():
+            total += dots_of(left[mine], right[felt])
+        return total
+
+    def products(self, left: Matrix, right: Matrix) -> Matrix:
+        """Return inner products of every column with every other, shape (s, s)."""
+        total: Matrix = left[: self._plain].T @ right[: self._plain]
+        for _, mine, felt in self._rests():
+            total += left[mine].T @ right[felt]
+        return total
+
+    def with_draws(self, normals: Matrix) -> Matrix:
+        """Return latents of prior draws, of standard normal ones; a is not known of these."""
+        if not self.rests:
+            return normals
+        found = normals.copy()
+        for rest, mine, felt in self._rests():
+            found[felt], found[mine] = rest.drawn(normals[mine]), 0.0
+        return found
+
+    def without_rests(self, latent: Matrix) -> Matrix:
+        """Return latents without what is kept by tiles."""
+        if not self.rests:
+            return latent
+        found = latent.copy()
+        found[self._plain :] = 0.0
         return found
 
     def own_of(self, latent: Matrix) -> Matrix:
@@ -239,10 +317,20 @@ def _graph_root(
     return GraphRoot(kernel, where, many)
 
 
-def _together(features: list[tuple[Rows, Matrix]], arms: Arms) -> Matrix:
+def _not_spanned(kernel: Kernel, count: int, missing: float, share: float) -> CapacityError:
+    return CapacityError(
+        f"{count:,} features leave {missing:.2%} of the variance of {type(kernel).__name__} "
+        f"unexplained, more than {share:.2%}; raise most_features or unexplained, choose a "
+        'smoother kernel, or keep what they leave by rest="tiles", which is exact and slow'
+    )
+
+
+def _together(
+    features: list[tuple[Rows, Matrix]], arms: Arms, precision: type[np.floating[Any]]
+) -> Matrix:
     """Return all features side by side."""
     rank = sum(part.shape[1] for _, part in features)
-    whole = np.zeros((len(arms), rank), precision_of(arms, rank))
+    whole = np.zeros((len(arms), rank), precision)
     begin = 0
     for rows, part in features:
         side = slice(begin, begin + part.shape[1])

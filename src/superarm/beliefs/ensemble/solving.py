@@ -20,6 +20,7 @@ from superarm.beliefs.rows import tiles
 from superarm.errors import NumericalError
 
 Operator = Callable[[Matrix], Matrix]
+Products = Callable[[Matrix, Matrix], Vector]
 
 MOST_ITERATIONS = 2_000
 
@@ -42,16 +43,33 @@ class Solved(NamedTuple):
     values: Matrix
 
 
-def conjugate_gradients(times: Operator, right: Matrix, tolerance: Vector) -> tuple[Matrix, int]:
+def dots_of(left: Matrix, right: Matrix) -> Vector:
+    """Return inner products of columns; single precision adds up a tile at most."""
+    total = np.zeros(left.shape[1])
+    for part in tiles(left.shape[0]):
+        total += np.einsum("ij,ij->j", left[part], right[part])
+    return total
+
+
+def norms_of(columns: Matrix, dots: Products = dots_of) -> Vector:
+    """Return the lengths of columns."""
+    found: Vector = np.sqrt(np.maximum(dots(columns, columns), 0.0))
+    return found
+
+
+def conjugate_gradients(
+    times: Operator, right: Matrix, tolerance: Vector, dots: Products = dots_of
+) -> tuple[Matrix, int]:
     """Solve for many right-hand sides, each by itself; return solutions and iterations.
 
     Args:
         times: the matrix times columns.
         right: the right-hand sides, shape (p, s), of either precision; solutions begin at zero.
         tolerance: the largest norm of each residual, shape (s,).
+        dots: the inner products of columns in which the matrix is symmetric.
     """
     solution = np.zeros_like(right)
-    norms = norms_of(right)
+    norms = norms_of(right, dots)
     busy = np.flatnonzero(norms > tolerance)
     left = right[:, busy]
     ahead, gain = left.copy(), norms[busy] ** 2
@@ -65,7 +83,7 @@ def conjugate_gradients(times: Operator, right: Matrix, tolerance: Vector) -> tu
             )
             raise NumericalError(msg)
         pushed = times(ahead)
-        rate = (gain / _dots(ahead, pushed)).astype(right.dtype)
+        rate = (gain / dots(ahead, pushed)).astype(right.dtype)
         pushed *= rate
         left -= pushed
         np.multiply(ahead, rate, out=pushed)
@@ -73,7 +91,7 @@ def conjugate_gradients(times: Operator, right: Matrix, tolerance: Vector) -> tu
             solution += pushed
         else:
             solution[:, busy] += pushed
-        norms[busy] = norms_of(left)
+        norms[busy] = norms_of(left, dots)
         iterations += 1
         fresh, go_on = norms[busy] ** 2, norms[busy] > tolerance[busy]
         ahead *= (fresh / gain).astype(right.dtype)
@@ -82,20 +100,6 @@ def conjugate_gradients(times: Operator, right: Matrix, tolerance: Vector) -> tu
             busy, left, ahead, fresh = busy[go_on], left[:, go_on], ahead[:, go_on], fresh[go_on]
         gain = fresh
     return solution, iterations
-
-
-def _dots(left: Matrix, right: Matrix) -> Vector:
-    """Return inner products of columns; single precision adds up a tile at most."""
-    total = np.zeros(left.shape[1])
-    for part in tiles(left.shape[0]):
-        total += np.einsum("ij,ij->j", left[part], right[part])
-    return total
-
-
-def norms_of(columns: Matrix) -> Vector:
-    """Return the lengths of columns."""
-    found: Vector = np.sqrt(_dots(columns, columns))
-    return found
 
 
 def stalled(largest: float, tolerance: float) -> NumericalError:

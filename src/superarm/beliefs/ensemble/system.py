@@ -38,6 +38,9 @@ REFINEMENTS = 12
 SINGLE = 1e-4
 """By which share products in single precision lower a residual, and better."""
 
+DOUBLE = 1e-9
+"""Likewise products in double precision."""
+
 STALLED = 0.5
 """A solution that leaves more than this share of a residual gets no better."""
 
@@ -153,7 +156,7 @@ class Equations:
         """
         solution, left, iterations = start, residual, 0
         values = np.zeros((self.root.n_arms, start.shape[1]))
-        largest = float(norms_of(left).max(initial=0.0))
+        largest = self._largest(left)
         for _ in range(REFINEMENTS):
             if largest <= tolerance:
                 break
@@ -163,7 +166,7 @@ class Equations:
             left -= self.root.transposed(self.said(moved))
             solution = solution + step
             values += moved
-            before, largest = largest, float(norms_of(left).max(initial=0.0))
+            before, largest = largest, self._largest(left)
             if not largest <= STALLED * before and largest > tolerance:
                 break
         if largest <= tolerance:
@@ -174,12 +177,15 @@ class Equations:
         """Return what to add to solutions and to values of arms, and how many iterations."""
         rank = self.root.rank
         known = self.turned.T @ residual[:rank]
-        right = self.root.transposed(single(-self.carried @ self._over(known)))
+        right = self.root.transposed(self._rough(-self.carried @ self._over(known)))
         right += residual
         self._without_known(right)
-        goal = np.maximum(0.9 * tolerance, SINGLE * norms_of(right))
+        dots, share = self.root.dots, DOUBLE if self.root.rests else SINGLE
+        goal = np.maximum(0.9 * tolerance, share * norms_of(right, dots))
         with np.errstate(over="ignore", invalid="ignore"):  # it is told that nothing converges
-            found, iterations = conjugate_gradients(self._rest_times, single(right), goal)
+            found, iterations = conjugate_gradients(
+                self._rest_times, self._rough(right), goal, dots
+            )
         step = found.astype(np.float64)
         moved = self.root.times(step)
         shift = self._over(known - self.carried.T @ moved)
@@ -191,26 +197,31 @@ class Equations:
         values = self.root.times(latent)
         # in double precision: an error here would count as often as all have observed it
         known = self._over(self.carried.T @ values.astype(np.float64))
-        values -= self._felt_single @ single(known)
+        values -= self._felt_rough @ self._rough(known)
         found = self.root.transposed(self.said(values))
         found += latent
         self._without_known(found)
         return found
 
     @cached_property
-    def _felt_single(self) -> Matrix:
-        return single(self.felt)
+    def _felt_rough(self) -> Matrix:
+        return self._rough(self.felt)
+
+    def _rough(self, values: Matrix) -> Matrix:
+        """Return numbers in the precision of products within a solution.
+
+        That is a single one, but for kernels kept by tiles: inner products there are differences.
+        """
+        return values if self.root.rests else cast("Matrix", values.astype(np.float32))
+
+    def _largest(self, residual: Matrix) -> float:
+        return float(norms_of(residual, self.root.dots).max(initial=0.0))
 
     def _without_known(self, latent: Matrix) -> None:
         """Take what is eliminated out of latents, in place."""
         rank = self.root.rank
         turned = self.turned.astype(latent.dtype)
         latent[:rank] -= turned @ (turned.T @ latent[:rank])
-
-
-def single(values: Matrix) -> Matrix:
-    """Return numbers in single precision, which products within a solution are taken in."""
-    return cast("Matrix", values.astype(np.float32))
 
 
 def _merged(pieces: tuple[Observations, ...]) -> tuple[Observations, ...]:
