@@ -16,7 +16,7 @@ LAWS := tests/beliefs tests/kernels tests/oracles tests/policies tests/theory te
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 .PHONY: demo test test-slow test-kernel test-lowest review test-faults lint format bench bench-service soak \
-	clean
+	docs docs-full package clean
 
 demo: $(VENV)/core.stamp
 	$(BIN)/superarm demo
@@ -65,8 +65,25 @@ bench-service: $(VENV)/bench.stamp
 soak: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/run.py service:soak
 
+# the site, in site/index.html; its tutorials are run, warnings are errors
+docs: $(VENV)/docs.stamp
+	rm -rf site docs/tutorials docs/gallery
+	OPENBLAS_NUM_THREADS=1 $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -b html docs site
+	$(BIN)/python tools/check_site.py site
+
+docs-full: export SUPERARM_FULL = 1
+docs-full: docs
+
+# what a release uploads, and whether it can be installed and used
+package: $(VENV)/package.stamp
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+	$(BIN)/python tools/try_package.py dist
+
 clean:
-	rm -rf $(VENV) $(LOWEST) superarm-demo
+	rm -rf $(VENV) $(LOWEST) superarm-demo site dist docs/tutorials docs/gallery docs/measured
 
 $(VENV)/python.stamp:
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || \
@@ -84,6 +101,14 @@ $(VENV)/test.stamp: pyproject.toml constraints.txt | $(VENV)/python.stamp
 
 $(VENV)/bench.stamp: $(VENV)/test.stamp
 	$(PIP) --editable ".[bench]"
+	@touch $@
+
+$(VENV)/docs.stamp: $(VENV)/test.stamp
+	$(PIP) --editable ".[docs]"
+	@touch $@
+
+$(VENV)/package.stamp: $(VENV)/test.stamp
+	$(PIP) --editable ".[release]"
 	@touch $@
 
 # the lowest versions have wheels for the lowest Python only

@@ -1,4 +1,4 @@
-"""The shop of docs/tutorial.md: what it loses in 60 days, by what is believed at first.
+"""The shop of the second tutorial: what it loses in 60 days, by what is believed at first.
 
 2,000 items, 10 of them shown every day, 600 rows of history, rewards three days late. The best
 fitted prior is fitted to ten times as much history of the same shop, but knows the 600 rows only.

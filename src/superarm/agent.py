@@ -72,11 +72,11 @@ class Agent(Generic[P, S_contra]):
 
         Args:
             available: the round.
-            super_arm: what was played in it.
+            super_arm: what was played in it, positions, shape (k,).
             rewards: one per arm played.
             noise_variance: of these rewards, one number or one each, where it is known and not the
                 belief's own: averages of many are more certain than single ones.
-            trials: likewise, how many trials rewards are shares of, for beliefs about counts.
+            trials: one per reward, how many trials they are shares of, for beliefs about counts.
         """
         played = available.checked_super_arm(super_arm)
         arms = available.arms.take(played)
@@ -95,8 +95,8 @@ class Agent(Generic[P, S_contra]):
         Args:
             arms: what was played, whoever chose it.
             rewards: one per arm.
-            noise_variance: of these rewards, as in `learn`.
-            trials: of these rewards, as in `learn`.
+            noise_variance: of these rewards, shape (k,), as in `learn`.
+            trials: of these rewards, shape (k,), as in `learn`.
         """
         given = {"noise_variance": noise_variance, "trials": trials}
         known = {name: value for name, value in given.items() if value is not None}

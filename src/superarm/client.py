@@ -1,6 +1,6 @@
 """A small client of the service: routes to drive, trips to report, safe to send again.
 
-It needs nothing but the standard library. See docs/service.md.
+It needs nothing but the standard library. See docs/how-to/service.md.
 """
 
 import gzip
@@ -15,6 +15,8 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from superarm.errors import SuperarmError
+
+__all__ = ["Client", "ServiceError"]
 
 _TRY_AGAIN = (429, 502, 503, 504)
 _WORTH_PACKING = 2_000

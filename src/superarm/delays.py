@@ -29,7 +29,7 @@ class DelayedAgent(Wrapping[S], Generic[P, S]):
         delay: after how many more rounds feedback arrives: a number, or a function of t for workers
             of different speed. 0 is at once.
         batch: feedback is read only after every so many rounds.
-        waiting: feedback under way, with the round at which it arrives.
+        waiting: feedback under way, with the round at which it arrives, one entry per round.
     """
 
     agent: Agent[P, S]
@@ -56,10 +56,10 @@ class DelayedAgent(Wrapping[S], Generic[P, S]):
 
         Args:
             available: the round.
-            super_arm: what was played in it.
+            super_arm: what was played in it, positions, shape (k,).
             rewards: one per arm played.
-            noise_variance: of these rewards, where it is known and not the belief's own.
-            trials: likewise, of beliefs about counts.
+            noise_variance: of these rewards, where it is known and another; one number or one each.
+            trials: likewise, of beliefs about counts, one per reward.
         """
         after = self.delay(available.t) if callable(self.delay) else self.delay
         if after < 0:

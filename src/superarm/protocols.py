@@ -12,6 +12,19 @@ import numpy as np
 from superarm.arms import Arms, Round, SuperArm
 from superarm.arrays import Matrix, Vector
 
+__all__ = [
+    "Belief",
+    "Environment",
+    "FeasibleSet",
+    "IndexPolicy",
+    "JointPosterior",
+    "KnownTruth",
+    "Oracle",
+    "Player",
+    "Posterior",
+    "Width",
+]
+
 
 class Posterior(Protocol):
     """What is believed of the available arms: mean, standard deviation, noise (Algorithm 2)."""

@@ -13,7 +13,8 @@ fixed             of single arms          `FiniteGP`, any number of arms  (not n
 fixed             of sums too             `DenseGP`, to 12,000 arms       `EnsembleGP`, any number
 contexts new      of single arms          `ExactGP`, to 10,000 rewards    `StreamingGP`, approximate
                                           of distinct arms
-contexts new      of sums too             none: name the arms and fix them
+contexts new      of sums too             none: name the arms and fix     (none)
+                                          them
 fixed             of single arms, and     `IndependentGaussian`, any
                   arms tell nothing of    number of arms
                   each other

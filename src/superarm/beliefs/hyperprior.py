@@ -54,7 +54,7 @@ class HyperpriorBelief(Generic[P]):
 
     Args:
         beliefs: one per prior, all about the same arms, none with rewards the others do not know.
-        weights: prior weights; equal ones by default.
+        weights: prior weights, one per belief; equal ones by default.
 
     >>> from superarm.beliefs import FiniteGP
     >>> priors = [FiniteGP.from_covariance([0.0], [[v]], 1.0) for v in (0.01, 100.0)]
@@ -102,7 +102,7 @@ class HyperpriorBelief(Generic[P]):
         Args:
             arms: what was played, shape (k,).
             rewards: shape (k,).
-            noise_variance: of these rewards, where it is known and not the beliefs' own.
+            noise_variance: of these rewards, where it is known and another; one number or one each.
         """
         beliefs, logs = list(self.beliefs), self.log_weights.copy()
         for part, earned, known in pieces(arms, rewards, noise_variance):

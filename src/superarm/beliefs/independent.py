@@ -108,7 +108,7 @@ class IndependentGaussian:
         Args:
             arms: what was played, shape (k,).
             rewards: shape (k,).
-            noise_variance: of these rewards, where it is known and not the belief's own.
+            noise_variance: of these rewards, where it is known and another; one number or one each.
         """
         where = self.universe.positions(arms)
         seen = as_vector("rewards", rewards, len(arms))

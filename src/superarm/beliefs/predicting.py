@@ -86,7 +86,7 @@ def surprise_of(
         belief: what was believed before.
         arms: what was played, shape (k,); an arm may be played twice.
         rewards: shape (k,).
-        noise_variance: of these rewards, where it is known and not the belief's own.
+        noise_variance: of these rewards, where it is known and another; one number or one each.
 
     >>> from superarm.beliefs import FiniteGP
     >>> belief = FiniteGP.from_covariance([1.0], [[3.0]], noise_variance=1.0)

@@ -25,11 +25,11 @@ class ArmStatistics:
     """The sums above, one entry per arm.
 
     Attributes:
-        counts: m, how many rewards.
-        precision: p, the sum of their inverse noise variances.
-        averages: their mean, weighted by inverse noise variances; zero where there is none.
-        squares: q, the sum of squares around it, weighted likewise.
-        log_noise: the sum of the logarithms of noise variances.
+        counts: m, how many rewards, shape (D,).
+        precision: p, the sum of their inverse noise variances, shape (D,).
+        averages: their mean, shape (D,), weighted by inverse noise variances; zero without any.
+        squares: q, the sum of squares around it, weighted likewise, shape (D,).
+        log_noise: the sum of the logarithms of noise variances, shape (D,).
     """
 
     counts: Vector

@@ -77,7 +77,7 @@ def calibration_of(
         belief: what predicts.
         arms: what was played, shape (n,); they may repeat.
         rewards: shape (n,).
-        noise_variance: of these rewards, where it is known and not the belief's own.
+        noise_variance: of these rewards, where it is known and another; one number or one each.
     """
     seen = as_vector("rewards", rewards, len(arms))
     if seen.size == 0:

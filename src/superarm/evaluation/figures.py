@@ -176,7 +176,7 @@ def plot_posterior(
     Args:
         posterior: of these arms.
         names: of the arms; their positions by default.
-        truth: their expected rewards, where these are known.
+        truth: their expected rewards, shape (n,), where these are known.
         most: how many to show; the best and the worst, if there are more.
     """
     mean, std = np.asarray(posterior.mean), np.asarray(posterior.std)

@@ -1,7 +1,7 @@
 """Studies: declare them in TOML, run them resumably, store every run, draw the figures.
 
 `read_experiment` reads a file, `run_experiment` runs it, and `Study` reads the stored runs back:
-docs/experiments.md shows all three.
+docs/how-to/experiments.md shows all three.
 """
 
 from superarm.experiments.config import Experiment, MethodSettings, read_experiment

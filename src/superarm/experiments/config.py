@@ -134,7 +134,8 @@ class MethodSettings(Strict):
         feedback_batch: feedback is read after every so many rounds only.
 
     Further beliefs are ``linear`` (Bayesian linear regression), ``empirical`` (averages and counts)
-    and ``partition`` (adaptive discretisation); further policies are those of docs/algorithms.md.
+    and ``partition`` (adaptive discretisation); further policies are those of
+    docs/explanation/algorithms.md.
     """
 
     belief: BeliefName = "exact"

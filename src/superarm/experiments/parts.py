@@ -68,7 +68,9 @@ def make_part(kind: str, name: str, options: dict[str, Any]) -> Any:  # noqa: AN
         kind == "kernel" and not isinstance(made, Kernel)
     ):
         base = (
-            "derive it from superarm.kernels.Kernel" if kind == "kernel" else "see docs/how-to.md"
+            "derive it from superarm.kernels.Kernel"
+            if kind == "kernel"
+            else "see docs/how-to/agents.md"
         )
         msg = f"{name} makes a {type(made).__name__}, which is no {kind} with {method}(); {base}"
         raise ValueError(msg)

@@ -104,7 +104,7 @@ class Stationary(Kernel):
     @property
     @abstractmethod
     def steepest_slope(self) -> float:
-        """The largest |rho'(r)| of the correlation rho as a function of scaled distance."""
+        """The largest slope of the correlation as a function of scaled distance, without sign."""
 
     @property
     @abstractmethod

@@ -1,4 +1,15 @@
-"""GPS traces to routes, and logs of vehicles to trips: hidden-Markov matching on legal turns."""
+"""GPS traces to routes, and logs of vehicles to trips: hidden-Markov matching on legal turns.
+
+==============================  ====================================================================
+what you have or want           name
+==============================  ====================================================================
+files of a logger               `read_logs` (CSV, Parquet, GPX), with `Columns` for unusual names
+a log and a network             `Importer`: trips that can be learned, and a report of what was not
+points of one drive             `Trace` and `Matcher`: which edges, where, how sure
+trips to keep or to send        `write_trips`, `read_trips`, `reports_of`
+how good matching is            `random_routes`, `wrong_share`
+==============================  ====================================================================
+"""
 
 from superarm.matching.logs import Columns, Log, read_logs
 from superarm.matching.matcher import Match, Matcher, Part, Trace

@@ -96,11 +96,11 @@ class Log:
 
     Attributes:
         name: of the file and vehicle.
-        time_s: seconds since 1970 in UTC; since the first point, if `has_times` is false.
+        time_s: shape (p,), seconds since 1970 in UTC; since the first point without `has_times`.
         globe: longitude and latitude, shape (p, 2).
-        used_wh: taken from the battery since the first point, NaN where nothing was read.
-        speed_ms: NaN where not known.
-        warm_c: temperature, NaN where not known.
+        used_wh: shape (p,), taken from the battery since the first point, NaN where not read.
+        speed_ms: shape (p,), NaN where not known.
+        warm_c: temperature, shape (p,), NaN where not known.
         has_times: whether times are known at all.
         dropped: how many rows could not be used, and why.
     """

@@ -117,7 +117,7 @@ def wrong_share(  # noqa: PLR0913 - a trial
 
     Args:
         network: the roads.
-        routes: what is driven; see `random_routes`.
+        routes: what is driven, positions of edges, shape (k,) each; see `random_routes`.
         noise_m: standard deviation of GPS errors in each direction; the matcher is told.
         every_s: seconds between points.
         memory_s: over which errors forget; zero for independent ones.

@@ -1,4 +1,18 @@
-"""Online energy-efficient navigation: road networks, energy, and a bandit that learns them."""
+"""Online energy-efficient navigation: road networks, energy, and a bandit that learns them.
+
+==============================  ====================================================================
+what you have or want           name
+==============================  ====================================================================
+a road network                  `generate_city`, `read_osm`, `read_sumo`, `open_network`, `fetch`
+energy of a vehicle on it       `Vehicle`, `deterministic_energy`, `dissipation`
+measured drives, routes to ask  `Town`: what your vehicles logged goes in, routes come out
+the same, part by part          `RoadModel` (prior), `RoadBelief` (what was learned)
+the paper's problem             `NavigationProblem`, `navigator` with one of `METHODS`
+who may drive where             `Access`, `Permits`
+places on the globe             `Geography`
+charging stops                  `superarm.navigation.charging`
+==============================  ====================================================================
+"""
 
 from superarm.navigation.access import Access
 from superarm.navigation.city import generate_city

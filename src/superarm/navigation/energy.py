@@ -34,7 +34,7 @@ def deterministic_energy(
         vehicle: what drives on them.
         efficiency: ``"paper"`` divides by :math:`\eta^+` whatever the sign; ``"physical"``
             multiplies negative mechanical energy (braking) by :math:`\eta^-` instead.
-        edges: positions of the edges wanted, in any order; all, if none are given.
+        edges: positions of the edges wanted, shape (k,), in any order; by default all.
     """
     if efficiency not in get_args(Efficiency):
         msg = f"efficiency must be one of {get_args(Efficiency)}, got {efficiency!r}"

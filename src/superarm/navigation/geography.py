@@ -151,7 +151,7 @@ class Geography:
         """Return edges as GeoJSON lines with the facts a map needs.
 
         Args:
-            edges: positions.
+            edges: positions, shape (k,).
             left_out: how many less important ones are not among them.
         """
         network, rank = self.network, self.rank

@@ -39,7 +39,7 @@ class RoadNetwork:
         name: what to call it.
         edge_ids: strings, shape (n,), distinct.
         from_junction: positions of the junctions where edges start, shape (n,).
-        to_junction: likewise where they end.
+        to_junction: likewise where they end, shape (n,).
         length_m: shape (n,), positive.
         speed_ms: speed limits, shape (n,), positive.
         lanes: shape (n,), at least one.

@@ -147,7 +147,7 @@ class RoadModel:
         target: what is learned, ``"energy"`` (dissipation) or ``"time"``.
         spread: standard deviations; by default those of a car.
         kinetic: whether speeds at the ends of edges are accounted for.
-        variances: of the graph's kernel before it is scaled, if they are known from before: a
+        variances: of the graph's kernel before it is scaled, shape (n,), if known from before: a
             million edges take twenty seconds.
     """
 
@@ -263,7 +263,7 @@ class RoadModel:
             edges: positions in driving order, shape (k,).
             energy_wh: taken from the battery, shape (k,).
             entered_s: when each was entered, and the arrival last, shape (k + 1,).
-            speed_ms: at these moments; heights alone count without them.
+            speed_ms: at these moments, shape (k + 1,); heights alone count without them.
         """
         if self.target == "time":
             return np.diff(entered_s)

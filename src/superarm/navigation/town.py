@@ -30,7 +30,7 @@ class TownRoute:
     """A way to go, and what it will take.
 
     Attributes:
-        edges: positions in the network, in driving order.
+        edges: positions in the network, in driving order, shape (k,).
         edge_ids: their names.
         length_m: of all.
         energy_wh: expected, taken from the battery.

@@ -1,4 +1,25 @@
-"""Feasible sets of super arms, and the oracles that maximise over them."""
+"""Feasible sets of super arms, and the oracles that maximise over them.
+
+==============================  ======================  ============================================
+what may be chosen              feasible set            oracle
+==============================  ======================  ============================================
+k of n, or up to k              `Subsets`,              `TopK`, exact
+                                `SubsetsUpTo`
+what weighs at most so much     `Knapsacks`             `Knapsack`, exact; `DensityGreedy`, half of
+                                                        the best at least
+pairs, each node once           `Matchings`             `Hungarian`, exact
+every left node once            `Assignments`           `Hungarian`, exact
+a spanning tree                 `SpanningTrees`         `Kruskal`, exact
+a path                          `Paths`                 `Dijkstra`, exact where no index is
+                                                        positive; `BellmanFord` without negative
+                                                        cycles
+any list of sets                `Choices`               `ChoiceTable`, exact
+anything that is small          any of these            `Exhaustive`, exact, by trying all
+==============================  ======================  ============================================
+
+Rows count among the arms of the round. An oracle of your own has ``select(feasible, indices)``, and
+a feasible set ``max_size`` and ``contains``.
+"""
 
 from superarm.oracles.choices import Choices, ChoiceTable
 from superarm.oracles.exhaustive import Exhaustive

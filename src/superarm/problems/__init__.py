@@ -1,4 +1,19 @@
-"""Worlds to try agents in; `superarm.evaluation` compares agents there."""
+"""Worlds to try agents in; `superarm.evaluation` compares agents there.
+
+=====================  =============================================================================
+`FiniteProblem`        a fixed list of arms with a truth drawn from a prior; arms come and go
+`ContextualProblem`    contexts new in every round, one true function of them
+`DriftingProblem`      a truth that jumps or wanders
+`ClickRates`           a shop whose truth is no draw from any prior of this package
+`Always`,              who is on offer: all arms, or a random number of them
+`PoissonSubset`
+`grid_paths`,          feasible sets for a first try
+`complete_matchings`,
+`complete_trees`
+=====================  =============================================================================
+
+For roads see `superarm.navigation`.
+"""
 
 from superarm.problems.availability import Always, Availability, PoissonSubset
 from superarm.problems.clicks import ClickRates

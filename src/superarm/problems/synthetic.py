@@ -91,7 +91,7 @@ class ContextualProblem(Generic[S]):
     The truth is one function of context, drawn once and evaluated wherever it is asked for.
 
     Attributes:
-        truth: the expected reward as a function of arms.
+        truth: the expected rewards as a function of arms, shape (n,).
         feasible: the feasible super arms if all arms were on offer.
     """
 

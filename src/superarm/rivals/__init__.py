@@ -1,6 +1,23 @@
 """What the paper's algorithms are compared with: beliefs, policies and widths of other papers.
 
-None of it is needed to solve a problem; docs/algorithms.md says what each is and what is proven.
+=====================  =============================================================================
+`AdaptivePartition`    a belief that splits the space of contexts as it learns
+`EmpiricalMeans`       a belief of every arm by itself, without a prior: for `ClockWidth` (CUCB) and
+                       its kind
+`BetaRates`            clicks, every arm by itself
+`RandomisedUCB`        a policy that draws its width
+`MaximumImprovement`   a policy: what most likely exceeds the best of a joint draw (PIMS)
+`Clipped`              another policy with bounded indices
+`SrinivasWidth`,       widths of other analyses of UCB
+`RussoVanRoyWidth`,
+`AgnosticWidth`,
+`RidgeWidth`,
+`CountWidth`,
+`ClockWidth`
+=====================  =============================================================================
+
+None of it is needed to solve a problem; docs/explanation/algorithms.md says what each is and
+what is proven.
 """
 
 from superarm.rivals.beta import BetaRates

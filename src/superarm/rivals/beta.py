@@ -17,8 +17,8 @@ class BetaRates:
 
     Args:
         n_arms: n.
-        successes: before anything was seen, the first parameter of the prior.
-        failures: the second.
+        successes: of every arm, shape (n,); at first the first parameter of the prior.
+        failures: likewise, shape (n,), the second.
         trials: of a reward that does not say, as `superarm.beliefs.Binomial` has them.
 
     >>> belief = BetaRates(2, trials=10).condition(Arms([1]), np.array([0.4]))
@@ -54,7 +54,7 @@ class BetaRates:
         Args:
             arms: what was played, shape (k,).
             rewards: shares of trials that succeeded, shape (k,).
-            trials: of these rewards, where they are not the belief's own.
+            trials: of these rewards, shape (k,), where they are not the belief's own.
         """
         rows = self._rows(arms)
         counts, given = self.family.counted(rewards, trials, len(arms))

@@ -1,4 +1,4 @@
-r"""Confidence widths of other papers, to compare with; docs/algorithms.md says what each has."""
+r"""Confidence widths of other papers; docs/explanation/algorithms.md says what each has."""
 
 import math
 from collections.abc import Callable

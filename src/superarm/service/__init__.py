@@ -1,5 +1,5 @@
 """The navigator as a service: ask for routes, report trips, watch it learn.
 
-`superarm.service.server.serve` starts it; `superarm.client` talks to it; docs/service.md tells
-how to run it.
+`superarm.service.server.serve` starts it; `superarm.client` talks to it; docs/how-to/service.md
+tells how to run it.
 """

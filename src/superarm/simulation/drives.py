@@ -34,7 +34,7 @@ class Drive:
         energy_wh: taken from the battery, shape (k,).
         entered_s: second of the day at which each edge was entered, and that of arrival last, shape
             (k + 1,).
-        speed_ms: speed at these moments; it begins and ends at rest.
+        speed_ms: speed at these moments, shape (k + 1,); it begins and ends at rest.
         trace: time, x and y of every step, shape (p, 3), if traces were asked for.
     """
 

@@ -1,4 +1,21 @@
-"""The theory of the paper as code: confidence schedules, information gain, regret bounds."""
+"""The theory of the paper as code: confidence schedules, information gain, regret bounds.
+
+==============================  ====================================================================
+which width                     when
+==============================  ====================================================================
+`BayesUCBWidth`                 finitely many arms, GP-BUCB: narrow, and proven
+`UCBWidth`                      finitely many arms, GP-UCB
+`InfiniteBayesUCBWidth`,        contexts from a continuum, with what `Regularity` asks of the kernel
+`InfiniteUCBWidth`
+`QuantileWidth`, `FixedWidth`   a level or a width that you choose: no guarantee, often less regret
+`ScaledWidth`                   another one, wider or narrower
+==============================  ====================================================================
+
+`finite_bound` and `infinite_bound` are Theorems 1 and 2, term by term; `bound_curve` draws one over
+rounds; `validate` says whether a schedule has the guarantee at all. Information gain is
+`information_gain` of given arms, `greedy_information_gain` and `information_gain_bounds` of the
+worst ones.
+"""
 
 from superarm.protocols import Width
 from superarm.theory.bounds import (

@@ -107,7 +107,7 @@ class ExactGP(Reconsidering):
         Args:
             arms: what was played, shape (k,).
             rewards: shape (k,).
-            noise_variance: of these rewards, where it is known and not the belief's own.
+            noise_variance: of these rewards, where it is known and another; one number or one each.
         """
         checked = as_vector("rewards", rewards, len(arms))
         noise = self.prior.noise_of(arms, noise_variance)

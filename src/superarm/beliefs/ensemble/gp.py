@@ -64,7 +64,7 @@ class EnsembleGP(ObservesSums):
         noise: what observations had of it in the draws, shape (n, S).
         latent: solutions: the mean first, then the draws, shape (p, 1 + S).
         field: the same as values of arms, without the prior mean, shape (n, 1 + S).
-        residual: what is left of their equations, likewise.
+        residual: what is left of their equations, shape (p, 1 + S).
         reached: the largest norm of a residual.
         iterations: of the last solution.
     """
@@ -244,7 +244,7 @@ class EnsembleGP(ObservesSums):
             functionals: the weights of the arms in every value, shape (m, n), sparse.
             values: what was measured, shape (m,).
             noise_variance: of what is each value's own, one number or shape (m,).
-            common: what values share, as in `Evidence.of_functionals`.
+            common: what values share, shape (g, m), as in `Evidence.of_functionals`.
             keys: of the values, no two alike, shape (m,): the noise of a draw depends on them, so
                 that draws do not depend on the order of observations; by default their number.
         """
@@ -262,7 +262,7 @@ class EnsembleGP(ObservesSums):
 
         Args:
             seen: about all arms of the belief, not yet `Observations.compact`.
-            keys: of its rows, as in `condition_functionals`; by default those they have.
+            keys: of its rows, shape (m,), as in `condition_functionals`; by default their own.
         """
         if not seen.count:
             return self

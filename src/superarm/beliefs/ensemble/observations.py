@@ -56,7 +56,7 @@ class Observations:
         squares: observations squared, over their noise.
         log_noise: the logarithm of the determinant of the noise.
         count: how many observations.
-        keys: of the rows, if they have some: the noise of draws depends on them.
+        keys: of the rows, shape (m,), if they have some: the noise of draws depends on them.
     """
 
     starts: Rows
@@ -197,7 +197,8 @@ class Observations:
 
         Args:
             normals: shape (m, s).
-            places: rising; all that rows speak of: then the rows of these arms alone are returned.
+            places: rising, shape (k,); all that rows speak of: then the rows of these arms
+                alone are returned.
         """
         if self.shares.any():
             begin = self.groups[:-1]

@@ -20,15 +20,16 @@ class EnsembleState:
     """The parts of an `EnsembleGP` that observations change.
 
     Attributes:
-        probe: some rows of the prior's root: solutions are about that root and no other.
+        probe: some rows of the prior's root, shape (64, R + 1): solutions are about that root and
+            no other.
         observations: all of them.
-        inner: what they say about the features.
-        turned: directions that are eliminated.
-        carried: what observations say of these.
+        inner: what they say about the features, shape (R, R).
+        turned: directions that are eliminated, shape (R, k).
+        carried: what observations say of these, shape (n, k).
         turned_at: how many observations there were when these were chosen.
-        noise: what observations had of it in the draws.
-        latent: solutions.
-        residual: what is left of their equations.
+        noise: what observations had of it in the draws, shape (n, S).
+        latent: solutions, shape (p, 1 + S).
+        residual: what is left of their equations, shape (p, 1 + S).
         reached: the largest norm of a residual.
         seed: of the draws.
     """

@@ -151,7 +151,7 @@ class Equations:
 
         Args:
             start: solutions so far, shape (p, s).
-            residual: what is left of their equations, likewise.
+            residual: what is left of their equations, shape (p, 1 + S).
             tolerance: the largest norm of a residual.
         """
         solution, left, iterations = start, residual, 0

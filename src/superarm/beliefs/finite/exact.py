@@ -47,7 +47,7 @@ class FiniteGP(Reconsidering):
 
     Attributes:
         prior: what it was made from.
-        seen: positions in the universe of the D distinct arms seen, in order of first sight.
+        seen: positions, shape (D,), of the distinct arms seen, in order of first sight.
         statistics: what their rewards said, one entry per arm in `seen`.
         mean: posterior means of the whole universe, shape (n,).
         variance: posterior variances of the whole universe, shape (n,).
@@ -133,7 +133,7 @@ class FiniteGP(Reconsidering):
         Args:
             arms: what was played, shape (k,).
             rewards: shape (k,).
-            noise_variance: of these rewards, where it is known and not the belief's own.
+            noise_variance: of these rewards, where it is known and another; one number or one each.
         """
         where = self.prior.universe.positions(arms)
         checked = as_vector("rewards", rewards, len(arms))

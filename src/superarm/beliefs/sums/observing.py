@@ -37,7 +37,7 @@ class ObservesSums(Reconsidering):
         Args:
             arms: what was played, shape (k,).
             rewards: shape (k,).
-            noise_variance: of these rewards, where it is known and not the belief's own.
+            noise_variance: of these rewards, where it is known and another; one number or one each.
         """
         checked = as_vector("rewards", rewards, len(arms))
         places, noise = self.prior.universe.positions(arms), self.prior.noise_variance
@@ -58,7 +58,7 @@ class ObservesSums(Reconsidering):
             arms: of all sums, one sum after the other.
             starts: where the arms of each sum begin, and their number last.
             totals: one per sum; its noise is that of its arms added up.
-            noise_variance: of the totals, where it is known and another.
+            noise_variance: of the totals, where it is known and another; one number or one each.
 
         >>> import numpy as np
         >>> from superarm.beliefs import DenseGP

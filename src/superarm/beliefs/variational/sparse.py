@@ -44,8 +44,8 @@ class SparseGP:
         prior: what it was made from.
         counts: how often every arm was seen, shape (n,).
         history: positions of all arms seen, one per reward.
-        rewards: of the history.
-        inducing: positions of the inducing arms, fillers included, each in its place.
+        rewards: of the history, shape (N,).
+        inducing: positions, shape (M,), of inducing arms, fillers included, each in its place.
         q: what is believed of those that have been visited; fillers have nothing to say.
     """
 

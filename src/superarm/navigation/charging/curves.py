@@ -62,7 +62,7 @@ class ChargingCurve:
         """Return the time that charging from zero to each of these charges takes.
 
         Args:
-            levels_wh: between zero and the capacity.
+            levels_wh: charges, shape (k,), between zero and the capacity.
             power_w: of the station.
         """
         fine = np.linspace(0.0, self.capacity_wh, _FINE + 1)

@@ -41,10 +41,10 @@ class Legs:
     """From one place to all stops and, in the last column, the goal; by w ways each, shape (w, m).
 
     Attributes:
-        seconds: expected; infinite where nothing leads.
-        energy_wh: expected.
-        dip_wh: the most that is ever used up on the way, expected; not negative.
-        std_wh: deviation of the energy.
+        seconds: expected, shape (w, k + 1), w ways; infinite where nothing leads.
+        energy_wh: expected, shape (w, k + 1).
+        dip_wh: the most that is ever used up on the way, expected; shape (w, k + 1).
+        std_wh: deviation of the energy, shape (w, k + 1).
     """
 
     seconds: Matrix
