@@ -34,7 +34,7 @@ default_role = "py:obj"
 templates_path = ["_templates"]
 suppress_warnings = ["config.cache"]
 
-myst_enable_extensions = ["colon_fence", "deflist", "attrs_inline"]
+myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 autodoc_typehints = "none"  # types stand beside every argument: docs/_extensions/arguments.py

@@ -9,11 +9,12 @@ import pytest
 from parts import require_module
 
 ROOT = Path(__file__).resolve().parents[1]
-BUILT = ("tutorials", "gallery", "measured")  # by `make docs`, from docs/examples and benchmarks
+BUILT = {"tutorials", "gallery", "measured"}  # folders made by `make docs`
+WRITTEN = {"commands", "http", "measured", "changelog", "contributing", "security", "conduct"}
 PAGES = [
     path
     for path in sorted((ROOT / "docs").rglob("*.md"))
-    if path.relative_to(ROOT / "docs").parts[0] not in {*BUILT, "examples"}
+    if path.parent.name not in BUILT and path.stem not in WRITTEN
 ]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES]
 WITH_CODE = [path for path in DOCUMENTS if "```python" in path.read_text(encoding="utf-8")]
@@ -49,5 +50,4 @@ def _exists(target: Path) -> bool:
         return (made_of / f"{path.stem}.py").exists() or path.stem == "index"
     if path.parent.name == "measured":
         return (ROOT / "benchmarks" / "results" / path.name).exists()
-    written = {"commands", "http", "measured", "changelog", "contributing", "security", "conduct"}
-    return path.exists() or path.stem in written
+    return path.exists() or path.stem in WRITTEN
