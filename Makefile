@@ -16,7 +16,7 @@ LAWS := tests/beliefs tests/kernels tests/oracles tests/policies tests/theory te
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 .PHONY: demo test test-slow test-kernel test-lowest review test-faults lint format bench bench-service soak \
-	docs docs-full package clean
+	docs docs-full package sbom clean
 
 demo: $(VENV)/core.stamp
 	$(BIN)/superarm demo
@@ -81,6 +81,15 @@ package: $(VENV)/package.stamp
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/check-wheel-contents dist/*.whl
 	$(BIN)/python tools/try_package.py dist
+
+# what is inside: this package and all that it needs, as CycloneDX
+sbom: $(VENV)/package.stamp
+	rm -rf $(VENV)-inside
+	$(PYTHON) -m venv $(VENV)-inside
+	$(VENV)-inside/$(SCRIPTS)/python -m pip --disable-pip-version-check install --quiet .
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-file sbom.json \
+		$(VENV)-inside/$(SCRIPTS)/python
+	rm -rf $(VENV)-inside
 
 clean:
 	rm -rf $(VENV) $(LOWEST) superarm-demo site dist docs/tutorials docs/gallery docs/measured

@@ -39,7 +39,7 @@ myst_heading_anchors = 3
 
 autodoc_typehints = "none"  # types stand beside every argument: docs/_extensions/arguments.py
 autodoc_member_order = "bysource"
-autodoc_default_options = {"members": True, "imported-members": True, "show-inheritance": False}
+autodoc_default_options = {"members": True, "imported-members": True}
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False

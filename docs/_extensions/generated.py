@@ -54,7 +54,7 @@ def commands() -> Iterator[str]:
 
 
 def _verbs(part: Any, path: str) -> Iterator[str]:  # noqa: ANN401 - click's
-    if not hasattr(part, "commands") or getattr(part, "invoke_without_command", False):
+    if not hasattr(part, "commands") or any(each.name != "help" for each in part.params):
         yield from _options(part, path)
     for name, verb in getattr(part, "commands", {}).items():
         if verb.hidden:

@@ -98,7 +98,7 @@ for number in range(TRIPS):
         continue
     edges = np.array(city.positions(route["edges"]))
     used = truth[edges].sum() + 5 * rng.standard_normal()
-    errors.append((route["energy_wh"] - used) / abs(used))
+    errors.append(route["energy_wh"] - used)
     client.report(
         f"van7-{number}",
         driven_at=(begin + timedelta(minutes=number)).isoformat(),
@@ -112,9 +112,9 @@ for number in range(TRIPS):
 fig, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
 wrong = np.abs(errors)
 smooth = np.convolve(wrong, np.ones(10) / 10, mode="valid")
-axes.plot(100 * wrong, ".", color="0.7")
-axes.plot(np.arange(9, wrong.size), 100 * smooth, color="tab:blue")
-axes.set(xlabel="trip", ylabel="predicted wrongly by (%)", ylim=(0, None))
+axes.plot(wrong, ".", color="0.7")
+axes.plot(np.arange(9, wrong.size), smooth, color="tab:blue")
+axes.set(xlabel="trip", ylabel="predicted wrongly by (Wh)", ylim=(0, None))
 axes.set_title("What a fleet learns in its first trips")
 
 # %%

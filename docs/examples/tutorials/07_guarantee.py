@@ -56,11 +56,7 @@ print(f"{5 * example.horizon} rewards at most between {gain.lower:.1f} and {gain
 
 known = guarantee(example, "ts")
 for name, value in known.bound.as_dict().items():
-    print(
-        f"{name:24} {value if isinstance(value, str) else f'{value:,.2f}'}"
-        if value is not None
-        else name
-    )
+    print(f"{name:22} {value}")
 
 # %%
 # Measured beside it

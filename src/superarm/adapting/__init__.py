@@ -3,8 +3,8 @@
 All wrap an agent, or stand for one, as `superarm.delays.DelayedAgent` does: values with `learn`.
 
 =====================================  =========================================================
-`HyperpriorBelief` played by           a few priors, weighed by their evidence; one is drawn per
-`SampledPrior`                         round (HP-GP-TS)
+`HyperpriorBelief` and `SampledPrior`  a few priors, weighed by their evidence; one is drawn per
+                                       round (HP-GP-TS)
 `PriorElimination`                     a few priors; those whose predictions fail are dropped, and
                                        the most promising of the others is played (PE-GP-TS)
 `Refitting`                            one prior, fitted now and then to all that was seen

@@ -3,8 +3,8 @@
 ==============================  ======================  ============================================
 what may be chosen              feasible set            oracle
 ==============================  ======================  ============================================
-k of n, or up to k              `Subsets`,              `TopK`, exact
-                                `SubsetsUpTo`
+k of n                          `Subsets`               `TopK`, exact
+up to k of n                    `SubsetsUpTo`           `TopK`, exact
 what weighs at most so much     `Knapsacks`             `Knapsack`, exact; `DensityGreedy`, half of
                                                         the best at least
 pairs, each node once           `Matchings`             `Hungarian`, exact

@@ -5,11 +5,11 @@
 `ContextualProblem`    contexts new in every round, one true function of them
 `DriftingProblem`      a truth that jumps or wanders
 `ClickRates`           a shop whose truth is no draw from any prior of this package
-`Always`,              who is on offer: all arms, or a random number of them
-`PoissonSubset`
-`grid_paths`,          feasible sets for a first try
-`complete_matchings`,
-`complete_trees`
+`Always`               who is on offer: all arms
+`PoissonSubset`        who is on offer: a random number of them
+`grid_paths`           paths across a grid, for a first try
+`complete_matchings`   everybody with everybody, likewise
+`complete_trees`       spanning trees of a complete graph, likewise
 =====================  =============================================================================
 
 For roads see `superarm.navigation`.

@@ -2,18 +2,17 @@
 
 =====================  =============================================================================
 `AdaptivePartition`    a belief that splits the space of contexts as it learns
-`EmpiricalMeans`       a belief of every arm by itself, without a prior: for `ClockWidth` (CUCB) and
-                       its kind
+`EmpiricalMeans`       a belief of every arm by itself, without a prior
 `BetaRates`            clicks, every arm by itself
 `RandomisedUCB`        a policy that draws its width
 `MaximumImprovement`   a policy: what most likely exceeds the best of a joint draw (PIMS)
 `Clipped`              another policy with bounded indices
-`SrinivasWidth`,       widths of other analyses of UCB
-`RussoVanRoyWidth`,
-`AgnosticWidth`,
-`RidgeWidth`,
-`CountWidth`,
-`ClockWidth`
+`SrinivasWidth`        a width, of the first analysis of GP-UCB
+`RussoVanRoyWidth`     a width, for finitely many arms that come and go
+`AgnosticWidth`        a width, for truths of bounded norm in the space of the kernel
+`RidgeWidth`           a width, of linear rewards (C2UCB)
+`CountWidth`           a width by counts of each arm (CUCB)
+`ClockWidth`           a width, combinatorial and volatile (O'CLOK-UCB)
 =====================  =============================================================================
 
 None of it is needed to solve a problem; docs/explanation/algorithms.md says what each is and

@@ -5,8 +5,8 @@ which width                     when
 ==============================  ====================================================================
 `BayesUCBWidth`                 finitely many arms, GP-BUCB: narrow, and proven
 `UCBWidth`                      finitely many arms, GP-UCB
-`InfiniteBayesUCBWidth`,        contexts from a continuum, with what `Regularity` asks of the kernel
-`InfiniteUCBWidth`
+`InfiniteBayesUCBWidth`         GP-BUCB with contexts from a continuum; `Regularity` of the kernel
+`InfiniteUCBWidth`              likewise GP-UCB
 `QuantileWidth`, `FixedWidth`   a level or a width that you choose: no guarantee, often less regret
 `ScaledWidth`                   another one, wider or narrower
 ==============================  ====================================================================
