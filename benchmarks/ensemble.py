@@ -29,7 +29,7 @@ from superarm.service.model.fleet import DRAWS, SPREAD, TOLERANCE
 
 SIZES = (20_000, 100_000, 500_000, 1_000_000)
 TRIPS = int(os.environ.get("SUPERARM_TRIPS", "1000000"))
-AT_ONCE, BATCH, TRIP_SHARE = 100_000, 600, 0.15
+AT_ONCE, BATCH, TRIP_SHARE = 50_000, 600, 0.15
 MEAN, PER_START, ROUTES = 100, 500, 200
 ENDS = ("-31118#2", "--32646#1")  # route A of Luxembourg
 

@@ -139,6 +139,23 @@ def test_rows_say_what_the_summed_evidence_says(seen: Any, rng: np.random.Genera
 
 
 @given(functionals())
+def test_weights_of_single_precision_are_other_functionals_seen_as_they_are(seen: Any) -> None:
+    rows = Observations.of_functionals(*seen).rounded()
+    assert rows.weights.dtype == np.float32
+    assert rows.rounded() is rows
+    dense = rows.rows.toarray().astype(np.float64)
+    corrected = np.column_stack([rows.corrected(one) for one in np.eye(rows.n_rows)])
+    precision = dense.T @ corrected @ dense
+    scale = np.abs(precision).max() + 1e-9
+    for form in (rows, rows.compact(), rows + Observations.nothing(N)):
+        assert_allclose(form.times(np.eye(N)), precision, atol=1e-12 * scale)
+        assert_allclose(form.precision_diagonal, np.diag(precision), atol=1e-12 * scale)
+    assert_allclose(rows.weighted, dense.T @ corrected @ rows.targets, atol=1e-11 * scale)
+    evidence = Evidence.of_functionals(*seen)
+    assert_allclose(precision, evidence.precision.toarray(), atol=1e-6 * scale)
+
+
+@given(functionals())
 def test_noise_has_the_covariance_of_the_evidence(seen: Any) -> None:
     rows = Observations.of_functionals(*seen)
     root = rows.noise(np.eye(rows.rows.shape[0]))
@@ -227,6 +244,23 @@ def test_order_and_batches_do_not_matter(seen: Any, rng: np.random.Generator) ->
     assert_allclose(parts.mean, once.mean, atol=1e-5)
     assert_allclose(parts.draws, once.draws, atol=1e-5)
     assert_allclose(parts.variance, once.variance, atol=1e-5)
+
+
+def test_beliefs_of_many_arms_keep_less_and_are_right_to_six_digits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = history(2)
+    start = ensemble(n_draws=3, tolerance=1e-6)
+    monkeypatch.setattr("superarm.beliefs.ensemble.features.SINGLE_BEYOND", 0)
+    small = ensemble(n_draws=3, tolerance=1e-6)
+    for one in seen:
+        start, small = start.condition_functionals(*one), small.condition_functionals(*one)
+    assert small.root.features.dtype == np.float32
+    assert {piece.weights.dtype for piece in small.equations.observations} == {np.dtype("f4")}
+    deviation = np.sqrt(start.variance)
+    assert np.abs((small.mean - start.mean) / deviation).max() < 1e-5
+    again = small.equations.observations[0] + small.equations.observations[0]
+    assert again.weights.dtype == np.float32
 
 
 def history(seed: int) -> list[Any]:

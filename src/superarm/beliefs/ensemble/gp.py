@@ -266,6 +266,8 @@ class EnsembleGP(ObservesSums):
         """
         if not seen.count:
             return self
+        if self.root.features.dtype == np.float32:  # as features of so many arms are
+            seen = seen.rounded()
         keys = seen.keys if keys is None else keys
         if keys is None:
             keys = self.count + np.arange(seen.n_rows)
