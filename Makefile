@@ -89,10 +89,13 @@ sbom: $(VENV)/package.stamp
 	$(VENV)-inside/$(SCRIPTS)/python -m pip --disable-pip-version-check install --quiet .
 	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-file sbom.json \
 		$(VENV)-inside/$(SCRIPTS)/python
+	$(BIN)/python tools/name_sbom.py sbom.json
 	rm -rf $(VENV)-inside
 
 clean:
-	rm -rf $(VENV) $(LOWEST) superarm-demo site dist docs/tutorials docs/gallery docs/measured
+	rm -rf $(VENV) $(VENV)-inside $(LOWEST) superarm-demo site dist sbom.json
+	rm -rf docs/tutorials docs/gallery docs/measured docs/changelog.md docs/contributing.md docs/security.md \
+		docs/conduct.md docs/reference/commands.md docs/reference/http.md docs/reference/measured.md
 
 $(VENV)/python.stamp:
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || \

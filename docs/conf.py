@@ -91,6 +91,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": False,
     "only_warn_on_example_error": True,  # and warnings are errors: all of them are told at once
     "image_scrapers": (figures,),
+    "capture_repr": (),
     "reference_url": {},
     "nested_sections": False,
 }

@@ -55,7 +55,7 @@ def problems(site: Path) -> list[str]:
             target = path if not parts.path else (path.parent / unquote(parts.path)).resolve()
             if target.is_dir():
                 target /= "index.html"
-            if not target.exists():
+            if not target.exists() or not target.is_relative_to(site):
                 found.append(f"{here} leads to {link}, which is not there")
             elif (
                 parts.fragment

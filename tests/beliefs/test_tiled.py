@@ -11,13 +11,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
 from strategies import finite, functionals, kernels, random_arms, rngs
-from superarm import Agent, CapacityError, NumericalError, Round, load, save
+from superarm import Agent, Arms, CapacityError, DataError, NumericalError, Round, load, save
 from superarm.arrays import Matrix
 from superarm.beliefs import DenseGP, EnsembleGP, Evidence
 from superarm.beliefs.ensemble import PriorRoot, tiled
 from superarm.beliefs.ensemble.features import spanned
 from superarm.beliefs.ensemble.storing import EnsembleState
 from superarm.beliefs.ensemble.tiled import TiledRest
+from superarm.beliefs.prior import FinitePrior
 from superarm.kernels import (
     Beside,
     GraphMatern,
@@ -73,18 +74,23 @@ def test_tiles_and_features_are_the_kernel(
     assert_allclose(whole, expected, atol=1e-9 * np.abs(gram).max() * (1 + (scales**2).max()))
 
 
+@pytest.mark.parametrize("exactly", [True, False])
 @pytest.mark.parametrize("kernel", [Matern12(0.3), Matern52(0.5), PAPER, SCALED, PARTED, MIXED])
-def test_draws_of_what_is_kept_by_tiles_have_its_covariance(kernel: Kernel) -> None:
+def test_draws_of_what_is_kept_by_tiles_have_its_covariance(
+    kernel: Kernel, exactly: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not exactly:  # Lanczos' recursion of as many steps as arms is exact, but for rounding
+        monkeypatch.setattr(tiled, "EXACT_DRAW_LIMIT", 0)
     root = PriorRoot.of_kernel(ARMS, kernel, 1e-9, 3, "tiles")
     assert root.rests
     for rest in root.rests:
         here = rest.times(np.eye(N))
         drawn = rest.drawn(np.eye(N))
-        # Lanczos' recursion of as many steps as arms is exact, but for rounding of small variances
         assert_allclose(drawn @ drawn.T, here, atol=3e-3 * np.abs(here).max())
 
 
-def test_draws_of_many_arms_are_right_to_what_is_said() -> None:
+def test_draws_of_many_arms_are_right_to_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiled, "EXACT_DRAW_LIMIT", 0)
     arms, rng = random_arms(1_500, 2, seed=4), np.random.default_rng(0)
     for kernel in (Matern12(0.05), Matern32(0.3), Matern52(0.3)):
         features, _, _ = spanned(kernel, arms, 1e-9, 40, exactly=True)
@@ -97,9 +103,91 @@ def test_draws_of_many_arms_are_right_to_what_is_said() -> None:
 
 
 def test_draws_that_take_too_long_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiled, "EXACT_DRAW_LIMIT", 0)
     monkeypatch.setattr(tiled, "_MOST_STEPS", 8)
     with pytest.raises(NumericalError, match="raise most_features"):
         EnsembleGP.from_kernel(random_arms(300, 3, seed=1), Matern52(0.5), most_features=3)
+
+
+@pytest.mark.parametrize("exactly", [True, False])
+def test_what_is_drawn_of_some_arms_does_not_leak_into_others(
+    exactly: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not exactly:
+        monkeypatch.setattr(tiled, "EXACT_DRAW_LIMIT", 0)
+    arms = random_arms(600, 2, seed=0)
+    kernel = Beside(1e4 * Matern52(0.3), 500, 1e-2 * Matern52(0.3))
+    belief = EnsembleGP.from_kernel(arms, kernel, 0.01, n_draws=100, most_features=20)
+    ratio = belief.variance / kernel.diagonal(arms)
+    assert 0.7 < ratio[:500].mean() < 1.3
+    assert 0.7 < ratio[500:].mean() < 1.3
+    scales = np.repeat([0.0, 1e-3, 1.0], 200)
+    scaled = Arms(np.arange(600), np.column_stack([arms.contexts, scales]))
+    some = OnFeatures(Linear(), [2]) * OnFeatures(Matern52(0.3), [0, 1])
+    belief = EnsembleGP.from_kernel(scaled, some, 0.01, n_draws=100, most_features=20)
+    assert_array_equal(belief.variance[:200], 0.0)
+    assert 0.6 < (belief.variance[200:400] / 1e-6).mean() < 1.4
+
+
+def near_duplicates() -> tuple[Arms, EnsembleGP]:
+    rng = np.random.default_rng(1)
+    base = rng.random((200, 2))
+    arms = Arms(np.arange(400), np.vstack([base, base + 1e-4 * rng.standard_normal(base.shape)]))
+    options: dict[str, Any] = {"most_features": 30, "rest": "tiles"}
+    return arms, EnsembleGP.from_kernel(arms, Matern52(0.5), 1e-6, 0.0, **options)
+
+
+def test_variances_are_right_where_noise_is_tiny_and_arms_are_alike() -> None:
+    arms, belief = near_duplicates()
+    seen, values = arms.take(np.arange(200)), 0.1 * np.random.default_rng(2).standard_normal(200)
+    whole = DenseGP.from_kernel(arms, Matern52(0.5), 1e-6, 0.0).condition(seen, values)
+    ratio = belief.condition(seen, values).variance / np.diag(whole.matrix)
+    assert 0.7 < np.median(ratio) < 1.3
+
+
+def test_covariances_of_contrasts_do_not_depend_on_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiled, "EXACT_DRAW_LIMIT", 0)  # draws of contrasts are wrong then
+    arms, belief = near_duplicates()
+    rows = csr_array(
+        (np.r_[np.ones(4), -np.ones(4)], (np.r_[:4, :4], np.r_[0:4, 200:204])), shape=(4, 400)
+    )
+    expected = rows @ Matern52(0.5).gram(arms, arms) @ rows.T.toarray()
+    assert_allclose(np.diag(belief.covariance_of(rows)), np.diag(expected), rtol=0.02)
+
+
+def test_what_was_learned_under_another_prior_is_refused() -> None:
+    arms = random_arms(1_000, 3, seed=0)
+    options: dict[str, Any] = {"n_draws": 5, "most_features": 0}
+    seen = arms.take(np.arange(100))
+    belief = EnsembleGP.from_kernel(arms, Matern12(0.3), 0.1, **options)
+    state = EnsembleState.of(belief.condition(seen, np.ones(100)))
+    with pytest.raises(DataError, match="another prior"):
+        state.resumed(EnsembleGP.from_kernel(arms, Matern52(2.0, 9.0), 0.1, **options))
+    ring = [(i, (i + 1) % 1_000) for i in range(1_000)]
+    graphs = [GraphMatern(ring, np.full(1_000, 1.0), kappa=kappa) for kappa in (1.0, 3.0)]
+    beliefs = [EnsembleGP.from_kernel(arms, graph, 0.1, n_draws=2) for graph in graphs]
+    with pytest.raises(DataError, match="another prior"):
+        EnsembleState.of(beliefs[0]).resumed(beliefs[1])
+
+
+def test_another_prior_is_kept_as_the_first_one_was() -> None:
+    arms = random_arms(300, 3, seed=0)
+    belief = EnsembleGP.from_kernel(arms, Matern12(0.3), 0.1, n_draws=3, most_features=20)
+    again = belief.unlearned(FinitePrior.of_kernel(arms, Matern12(0.3), 0.1, None))
+    assert again.root.rank == 20
+    assert_array_equal(again.draws, belief.draws)
+    assert belief.unlearned().latent is not None
+    assert not belief.unlearned(FinitePrior.of_kernel(arms, Linear(), 0.1, None)).root.rests
+
+
+def test_summands_of_nothing_and_bad_options() -> None:
+    nothing = Arms(np.arange(60), np.zeros((60, 2)))
+    kernel = OnFeatures(Linear(), [0]) * Matern12(0.3) + PerArm(0.1)
+    belief = EnsembleGP.from_kernel(nothing, kernel, 0.1, n_draws=200)
+    assert_allclose(belief.variance, 0.1, rtol=0.5)
+    for most in (-1, 1.5):
+        with pytest.raises(ValueError, match="most_features"):
+            made(PAPER, most)  # type: ignore[arg-type] # what users may give
 
 
 @settings(deadline=None, max_examples=40)

@@ -4,6 +4,7 @@
 Choose 5 of about 60 arms: a Gaussian process beside independent arms, Thompson sampling beside bounds.
 """
 
+import matplotlib.pyplot  # noqa: F401 - notebooks show figures then
 import numpy as np
 
 from superarm import Agent, Arms
@@ -48,3 +49,4 @@ results = compare(
     repeats=8,
 )
 figure = plot_regret(results, title="Choose 5 of about 60")
+figure

@@ -4,6 +4,7 @@
 Predictions of rewards that were not learned, under the right noise variance and under one that is ten times too small.
 """
 
+import matplotlib.pyplot  # noqa: F401 - notebooks show figures then
 import numpy as np
 
 from superarm import Arms
@@ -25,8 +26,10 @@ def checked(noise_variance):
 
 
 right = plot_calibration(checked(0.09))
+right
 
 # %%
 # Too sure: the blue line leaves what chance allows.
 
 too_sure = plot_calibration(checked(0.009))
+too_sure

@@ -1,7 +1,7 @@
 """Energy or time?
 ===============
 
-The thriftiest route of a day is slow. What a minute is worth decides; the front shows what there is to choose from.
+The thriftiest route of a day is slow. What a minute is worth decides; the fronts show most of what there is to choose from.
 """
 
 import matplotlib.pyplot as plt

@@ -4,6 +4,7 @@
 Lengthscales found from 400 rewards of items with four features, of which two matter.
 """
 
+import matplotlib.pyplot  # noqa: F401 - notebooks show figures then
 import numpy as np
 
 from superarm import Arms
@@ -20,3 +21,4 @@ belief = FiniteGP.from_kernel(items, Matern52([1.0] * 4), 0.1).condition(items, 
 found = fit(belief)
 print(found)
 figure = plot_lengthscales(found, ["price", "weight", "rating", "colour"])
+figure

@@ -12,6 +12,7 @@ a **super arm**, and after the drive every road driven has told its own, noisy c
 
 import os
 
+import matplotlib.pyplot  # noqa: F401 - notebooks show figures then
 import numpy as np
 
 from superarm import Agent, play
@@ -29,8 +30,8 @@ start, goal = crossing_routes(city)["A"]
 print(city, "from", start, "to", goal)
 
 # %%
-# The world. Its truth is drawn from a Gaussian process with the paper's kernel (a graph Matérn kernel times one on length,
-# speed limit and incline, plus one on these alone) around what physics say a road costs. The agent never sees the truth.
+# The world. Its truth is hidden: what physics say a road dissipates, times a random field over the network, so that no road gives
+# energy away for nothing (``truth="gp"`` draws it from the paper's prior instead, under which some do). The agent never sees it.
 
 problem = NavigationProblem(city, start, goal, rng=np.random.default_rng(0), truth="positive")
 print(f"{len(problem.model.arms):,} arms with {problem.model.arms.n_features} features")
@@ -103,10 +104,11 @@ print(results)
 
 # %%
 figure = plot_regret(results, title="A to B, every day")
+figure
 
 # %%
 # What the figure says is what the paper says: with a Gaussian process there is less regret than without, Thompson sampling
-# has least by far, and the bounds of UCB, made to hold with certainty, explore far too much. In a city this small independent
+# has least by far, and the bounds of UCB, made to be proven, explore far too much. In a city this small independent
 # roads with Thompson sampling come close; on Luxembourg they have twice the regret (:doc:`/explanation/reproduction`).
 #
 # What you have used is all there is: an environment with ``observe`` and ``pull``, and an agent of three parts. The next

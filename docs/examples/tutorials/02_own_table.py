@@ -15,21 +15,22 @@ import tempfile
 import warnings
 from pathlib import Path
 
+import matplotlib.pyplot  # noqa: F401 - notebooks show figures then
 import numpy as np
 import pandas as pd
 
 from superarm.adapting import ContradictionWarning, Forgetting, Watched
 from superarm.evaluation import plot_calibration
 from superarm.problems import ClickRates
-from superarm.problems.clicks import FEATURES
 from superarm.tables import Catalogue, rate_variance
 
 folder = Path(tempfile.mkdtemp())  # for the files of this page
 
 rng = np.random.default_rng(7)
 shop = ClickRates.sample(rng)
+known = ["price", "age_days", "rating", "photos", "discount", "weight_kg"]
 sku = [f"sku-{number:04d}" for number in range(2_000)]
-pd.DataFrame(shop.items.contexts, columns=FEATURES).assign(sku=sku).to_csv(
+pd.DataFrame(shop.items.contexts, columns=known).assign(sku=sku).to_csv(
     folder / "items.csv", index=False
 )
 shown, rates = shop.history(600, rng)  # what was shown at random before
@@ -53,14 +54,16 @@ empty = Catalogue.of(items, ids="sku")
 trial, found = empty.learn(log[:400], **columns).fitted()
 print(found)
 lengthscales = found.figure(list(trial.encoder.features))
+lengthscales
 
 # %%
 # Price matters most; weight and discount do not (their lengthscales are long), and nobody had to say so.
 
 check = trial.checked(log[400:], **columns)
 print(check)
-calibration = plot_calibration(check)
 assert check.is_right
+calibration = plot_calibration(check)
+calibration
 
 # %%
 # Predictions are as sure as they claim: the blue line stays within chance. Now with all of the history:
@@ -156,7 +159,7 @@ slate = forgetting.decide(items, 10, rng, day=day + 1)
 #      - 0
 #
 # (:doc:`every shop </measured/shop>`.) A guess on the wrong scale is no better than chance, and is told so. One noise
-# variance for all items is contradicted, and rightly: the best items have the highest rates, whose noise is three times that of
+# variance for all items is contradicted, and rightly: the best items have the highest rates, whose noise is twice that of
 # others; it costs little here, but an alarm that always rings is none.
 #
 # More on fitting, on priors that are chosen while you play, and on what is noticed: :doc:`priors that are learned </how-to/priors>`.

@@ -7,12 +7,13 @@ Replace one part after the other, and find out honestly whether that was a good 
 
 A kitchen knows 300 dishes by price, spice and season. About 80 of them can be cooked on a day, and 4 go on the menu. Nothing
 has to be registered or inherited: a policy has ``indices``, an oracle ``select``, a feasible set ``max_size`` and
-``contains``. Only kernels inherit, because that gives them sums, products and prior draws.
+``contains`` (and ``take``, where arms come and go). Only kernels inherit, because that gives them sums, products and prior draws.
 """
 
 import os
 from dataclasses import dataclass
 
+import matplotlib.pyplot  # noqa: F401 - notebooks show figures then
 import numpy as np
 
 from superarm import Agent, Arms, Round
@@ -32,8 +33,7 @@ dishes = Arms(ids=np.arange(300), contexts=rng.random((300, 3)))
 # A kernel
 # --------
 #
-# Seasons repeat: December is close to January. A kernel on the third feature that knows that is a product of an angle and a
-# lengthscale. ``gram`` and ``diagonal`` are all one has to write; both take :class:`~superarm.Arms` and return numbers.
+# Seasons repeat: December is close to January. A periodic kernel on the third feature knows that. ``gram`` and ``diagonal`` are all one has to write; both take :class:`~superarm.Arms` and return numbers.
 
 
 @dataclass(frozen=True)
@@ -164,6 +164,7 @@ print(results)
 
 # %%
 figure = plot_regret(results, title="Choose 4 of about 80")
+figure
 
 # %%
 # Judge the difference, not the curves: worlds are shared, so differences *per world* have a much smaller error than the two means.

@@ -3,7 +3,7 @@
 
 What a logger in a van writes becomes routes on the map, measured energies of roads, and better routes.
 
-*Needs* ``pip install "superarm[experiments]"``. *Takes* ten minutes to read, fifteen seconds to run.
+*Needs* ``pip install "superarm[osm]"``. *Takes* ten minutes to read, fifteen seconds to run.
 
 Drives are made up here, on a generated city with a truth that nobody tells us: some roads cost up to twice what physics say. They are
 seen as a logger sees them, a point every two seconds with errors of five metres, and a counter of the battery.
@@ -14,8 +14,7 @@ import os
 import matplotlib.pyplot as plt
 import numpy as np
 
-from superarm.matching import Importer, Log, Matcher, random_routes
-from superarm.matching.trial import driven
+from superarm.matching import Importer, Log, Matcher, driven, random_routes
 from superarm.navigation import Geography, Town, Vehicle, deterministic_energy, generate_city
 
 COUNT = 120 if os.environ.get("SUPERARM_FULL") == "1" else 40
@@ -64,11 +63,9 @@ def log_of(route, name):
     """Return what a logger writes on a drive along a route."""
     drive = driven(city, route, every_s=2.0)
     trace = drive.seen(noise_m=5.0, memory_s=0.0, rng=rng)
-    shares = np.repeat(truth[route] / city.length_m[route], 2)
     metres = np.append(0.0, np.cumsum(np.hypot(*np.diff(drive.points[:, 1:], axis=0).T)))
     at = np.append(0.0, np.cumsum(city.length_m[route])) - drive.first_m
     used = np.interp(metres, at, np.append(0.0, np.cumsum(truth[route])))
-    del shares
     unknown = np.full(len(trace), np.nan)
     return Log(
         name,

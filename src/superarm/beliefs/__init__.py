@@ -30,7 +30,7 @@ Not sure about the prior? `HyperpriorBelief` weighs several of the above by how 
 `SparseGP` is the paper's own approximation of the first row (Algorithm 3): slower and less exact
 than `FiniteGP`, there to reproduce and compare with.
 
-All are made by ``from_kernel(arms, kernel, noise_variance, mean)``, those on new contexts without
+Gaussian ones come from ``from_kernel(arms, kernel, noise_variance, mean)``, on new contexts without
 ``arms``; ``mean`` is nothing (zero), a number, one number per arm, or a function of arms. All are
 values: `condition` returns a new belief, `posterior` says what is believed of some arms. All keep
 the prior they were made from and what their rewards said, summed up.

@@ -1,9 +1,16 @@
 """Regret, and agents compared in the same worlds.
 
-`compare` plays agents side by side; `run` is one run of one agent, scored round by round, for
-studies of your own. `plot_regret` draws what came out, `plot_posterior` what a belief says of
-arms, `plot_calibration` whether it is as sure as it claims (`calibration_of`); all return
-matplotlib figures. `Results.to_frame` gives numbers.
+==============================  ====================================================================
+what you want to know           name
+==============================  ====================================================================
+which agent is better           `compare`, in the same worlds; `plot_regret` draws it, and
+                                `Results.to_frame` gives numbers
+how one run went                `run`, scored round by round, for studies of your own
+what is believed of arms        `plot_posterior`
+whether a belief is too sure    `calibration_of` rewards that were not learned, `plot_calibration`
+==============================  ====================================================================
+
+All figures are matplotlib's.
 """
 
 import importlib

@@ -22,7 +22,7 @@ class KnownDrive:
     """A drive along a route.
 
     Attributes:
-        route: edges in driving order.
+        route: edges in driving order, shape (k,).
         points: time and place, shape (p, 3).
         first_m: how far from its start the first edge was entered.
         last_m: how far from its end the last one was left.

@@ -22,6 +22,17 @@ ROUTE_COLOURS = ("#D55E00", "#0072B2", "#CC79A7", "#E69F00")
 _GREY = "#c9ccd1"
 
 
+__all__ = [
+    "Panel",
+    "draw_maps",
+    "exploration_panel",
+    "height_panel",
+    "per_km_panel",
+    "segments_of",
+    "uncertainty_panel",
+]
+
+
 @dataclass(frozen=True, eq=False)
 class Panel:
     """One map: colours and widths per edge, routes on top.
@@ -32,7 +43,8 @@ class Panel:
         widths: line widths in points, shape (n,); by road class if none.
         logarithmic: whether colours are on a logarithmic scale.
         limits: ends of the colour scale, so that panels can share them.
-        routes: edges to mark, by name.
+        routes: edges to mark by name, positions, shape (k,) each.
+        colours: the name of a colour map of matplotlib.
     """
 
     title: str

@@ -13,12 +13,14 @@ a spanning tree                 `SpanningTrees`         `Kruskal`, exact
 a path                          `Paths`                 `Dijkstra`, exact where no index is
                                                         positive; `BellmanFord` without negative
                                                         cycles
-any list of sets                `Choices`               `ChoiceTable`, exact
-anything that is small          any of these            `Exhaustive`, exact, by trying all
+one of a group, on a budget     `Choices`               `ChoiceTable`, exact; costs are whole
+                                                        numbers
+anything that is small          what can list them      `Exhaustive`, exact, by trying all
 ==============================  ======================  ============================================
 
 Rows count among the arms of the round. An oracle of your own has ``select(feasible, indices)``, and
-a feasible set ``max_size`` and ``contains``.
+a feasible set ``max_size`` and ``contains``; with ``take`` it works where arms come and go, with
+``super_arms`` it can be enumerated.
 """
 
 from superarm.oracles.choices import Choices, ChoiceTable

@@ -37,6 +37,8 @@ from superarm.theory import (
 )
 from superarm.theory.bounds import Policy, exponents_of
 
+__all__ = ["Example", "Guarantee", "MeasuredRegret", "guarantee", "measure"]
+
 KernelName = Literal["rbf", "matern12", "matern32", "matern52"]
 MOST_ARMS = 6000
 """The most arms of an example: their covariance is formed."""
@@ -103,7 +105,13 @@ class Example:
 
 @dataclass(frozen=True, eq=False)
 class Guarantee:
-    """A bound with the quantities it was computed from."""
+    """A bound with the quantities it was computed from.
+
+    Attributes:
+        bound: with its terms.
+        gain: the maximal information gain, enclosed.
+        eigenvalue: the largest one of a super arm's covariance, from above.
+    """
 
     bound: Bound
     gain: GainBounds
@@ -113,7 +121,14 @@ class Guarantee:
 def guarantee(
     example: Example, policy: Policy, *, omega: float | None = None, xi: float | None = None
 ) -> Guarantee:
-    """Evaluate Theorem 1 for an example, with certified upper bounds of what it needs."""
+    """Evaluate Theorem 1 for an example, with certified upper bounds of what it needs.
+
+    Args:
+        example: the problem.
+        policy: ``"ucb"``, ``"bucb"`` or ``"ts"``, joint Thompson sampling.
+        omega: of ``"bucb"``, above 1.
+        xi: of ``"bucb"``.
+    """
     exponents_of(policy, omega, xi)  # says at once what is missing
     gram = example.gram()
     picks = example.horizon * example.super_arm_size
@@ -135,7 +150,12 @@ def guarantee(
 
 @dataclass(frozen=True, eq=False)
 class MeasuredRegret:
-    """Regret measured in repeated worlds, beside the bound by their own information gains."""
+    """Regret measured in repeated worlds, beside the bound by their own information gains.
+
+    Attributes:
+        result: what was measured.
+        curve: the bound by what the runs themselves have learned.
+    """
 
     result: Result
     curve: BoundCurve
@@ -150,7 +170,16 @@ def measure(  # noqa: PLR0913 - an example, an algorithm, and how often
     xi: float | None = None,
     on_run: Callable[[str, int], None] | None = None,
 ) -> MeasuredRegret:
-    """Play an example with the algorithm that the bound speaks of."""
+    """Play an example with the algorithm that the bound speaks of.
+
+    Args:
+        example: the problem.
+        policy: ``"ucb"``, ``"bucb"`` or ``"ts"``, joint Thompson sampling.
+        repeats: how many worlds.
+        omega: of ``"bucb"``, above 1.
+        xi: of ``"bucb"``.
+        on_run: called with name and repeat after every world.
+    """
     exponents = exponents_of(policy, omega, xi)
     if repeats < 2:  # noqa: PLR2004 - a spread needs two
         msg = f"repeats must be at least 2, got {repeats}"

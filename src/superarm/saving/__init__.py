@@ -1,7 +1,12 @@
 """Any value to a file and back: versioned, checked, without pickle.
 
-`superarm.save` and `superarm.load` are for agents; `save_value` and `load_value` for whatever else
-is a value: a belief, a kernel, a posterior, a dictionary of them.
+==========================================================  ========================================
+what you keep                                               name
+==========================================================  ========================================
+an agent, with its round and generators, to go on later     `superarm.save`, `superarm.load`
+a belief, a kernel, a posterior, a dictionary of them       `save_value`, `load_value`
+a file of your own that is complete if it exists            `write_atomically`
+==========================================================  ========================================
 """
 
 from superarm.saving.files import write_atomically

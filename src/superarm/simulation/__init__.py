@@ -1,4 +1,15 @@
-"""SUMO as the world: the extra ``simulation``."""
+"""SUMO as the world: the extra ``simulation``.
+
+==============================  ====================================================================
+what you want                   name
+==============================  ====================================================================
+a network, driven in SUMO       `SumoWorld`, with `Traffic` or `FixedTraffic`
+trips that agents plan          `planner` with one of `METHODS`; `plan_by` a function of your own
+what a GPS logger would see     `gps_of`
+SUMO's files of a network       `write_sumo`
+SUMO in a process of its own    `Simulator`
+==============================  ====================================================================
+"""
 
 from superarm.simulation.drives import Drive, Trip, gps_of
 from superarm.simulation.export import write_sumo

@@ -3,9 +3,10 @@
 ==============================  ====================================================================
 which width                     when
 ==============================  ====================================================================
-`BayesUCBWidth`                 finitely many arms, GP-BUCB: narrow, and proven
+`BayesUCBWidth`                 finitely many arms, GP-BUCB: narrow; proven if xi > omega > 1, which
+                                the experiments' 1 and 1, the default, are not
 `UCBWidth`                      finitely many arms, GP-UCB
-`InfiniteBayesUCBWidth`         GP-BUCB with contexts from a continuum; `Regularity` of the kernel
+`InfiniteBayesUCBWidth`         GP-BUCB with contexts from a continuum, as smooth as `Regularity`
 `InfiniteUCBWidth`              likewise GP-UCB
 `QuantileWidth`, `FixedWidth`   a level or a width that you choose: no guarantee, often less regret
 `ScaledWidth`                   another one, wider or narrower

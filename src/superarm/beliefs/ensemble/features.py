@@ -42,7 +42,8 @@ def spanned(
             continue
         precision = np.float64 if exactly else precision_of(arms, chosen.size)
         features, left = features_of(kernel, arms, chosen, variance, precision)
-        missing = float(left.sum() / variance.sum())
+        whole = float(variance.sum())
+        missing = float(left.sum()) / whole if whole > 0 else 0.0
         if missing <= share or chosen.size >= min(most, n_arms) or size == n_arms:
             return features, left, missing
         size = min(4 * size, n_arms)

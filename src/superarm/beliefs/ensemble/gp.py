@@ -28,13 +28,13 @@ from superarm.arms import Arms
 from superarm.arrays import Matrix, Rows, Vector, as_count, as_vector, frozen, require_positive
 from superarm.beliefs.describing import told
 from superarm.beliefs.ensemble.observations import Observations, keyed_normals
-from superarm.beliefs.ensemble.roots import MOST_FEATURES, PriorRoot, Rest
-from superarm.beliefs.ensemble.solving import Solved
+from superarm.beliefs.ensemble.roots import MOST_FEATURES, PriorRoot, Rest, prior_latent
+from superarm.beliefs.ensemble.solving import Solved, norms_of
 from superarm.beliefs.ensemble.summed import of_evidence, sums_of
 from superarm.beliefs.ensemble.system import Equations
 from superarm.beliefs.posterior import PlacedView
 from superarm.beliefs.prior import FinitePrior, Mean
-from superarm.beliefs.sums.evidence import Evidence, floats, rows_times
+from superarm.beliefs.sums.evidence import Evidence, floats
 from superarm.beliefs.sums.observing import ObservesSums
 from superarm.kernels import Kernel
 from superarm.values import changed
@@ -50,6 +50,7 @@ UNEXPLAINED = 1e-3
 """The largest share of the variance of a summand of the kernel whose correlations are dropped."""
 
 _SOLVED_AT_ONCE = 64
+_RESCALED, _TOO_SMALL = 4, 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +111,7 @@ class EnsembleGP(ObservesSums):
             tolerance: the largest residual: the most that an arm or a sum of arms is off by, in its
                 posterior deviations.
             unexplained: the share of a summand's variance whose correlations may be dropped.
-            most_features: of one summand of the kernel.
+            most_features: of one summand of the kernel, from 0.
             rest: where what features leave of a summand stays. By default on the diagonal if it is
                 at most `unexplained`, and otherwise by tiles of the kernel, exactly, for up to
                 30,000 arms; ``"diagonal"`` or ``"tiles"`` says which in any case.
@@ -121,6 +122,9 @@ class EnsembleGP(ObservesSums):
             raise ValueError(msg)
         require_positive("tolerance", tolerance)
         require_positive("unexplained", unexplained)
+        if as_count("most_features", most_features) < 0:
+            msg = f"most_features must be at least 0, got {most_features}"
+            raise ValueError(msg)
         prior = FinitePrior.of_kernel(arms, kernel, noise_variance, mean)
         if root is None:
             root = PriorRoot.of_kernel(arms, kernel, unexplained, most_features, rest)
@@ -134,7 +138,7 @@ class EnsembleGP(ObservesSums):
         cls, prior: FinitePrior, root: PriorRoot, n_draws: int, seed: int, tolerance: float
     ) -> "EnsembleGP":
         latent = np.zeros((root.size, 1 + n_draws))
-        latent[:, 1:] = root.with_draws(prior_latent(root, seed, n_draws))
+        latent[:, 1:] = root.prior_draws(seed, n_draws)
         return cls(
             prior=prior,
             equations=Equations.before(root),
@@ -152,14 +156,7 @@ class EnsembleGP(ObservesSums):
         """Return the belief before the first observation, under this or its own prior."""
         root, now = self.root, prior or self.prior
         if prior is not None and prior is not self.prior and prior.kernel is not None:
-            share = max(root.unexplained, UNEXPLAINED)
-            root = PriorRoot.of_kernel(
-                prior.universe.arms,
-                prior.kernel,
-                share,
-                max(MOST_FEATURES, root.rank),
-                "tiles" if root.rests else "auto",
-            )
+            root = PriorRoot.of_kernel(prior.universe.arms, prior.kernel, *root.asked)
         return self._fresh(now, root, self.n_draws, self.seed, self.tolerance)
 
     @property
@@ -324,26 +321,34 @@ class EnsembleGP(ObservesSums):
     def _covariance(self, functionals: csr_array, field: Matrix) -> Matrix:
         rows = floats(functionals)
         spread = rows @ (field[:, 1:] - field[:, :1])
-        about = np.sqrt((spread**2).mean(axis=1))
-        about[about == 0] = 1.0
-        scaled = rows_times(rows, 1 / about)
-        found = np.empty((about.size, about.size))
-        for begin in range(0, about.size, _SOLVED_AT_ONCE):
+        drawn = np.sqrt((spread**2).mean(axis=1))
+        found = np.empty((drawn.size, drawn.size))
+        for begin in range(0, drawn.size, _SOLVED_AT_ONCE):
             some = slice(begin, begin + _SOLVED_AT_ONCE)
-            right = self.root.transposed(scaled[some].toarray().T)
-            solved = self._solved(right)
-            found[:, some] = scaled @ solved.values
-            # what a residual says of its own error makes that one of second order
-            found[some, some] += self.root.products(solved.solution, solved.residual)
-        found *= about
-        found *= about[:, None]
+            right = self.root.transposed(rows[some].toarray().T)
+            about = np.minimum(drawn[some], norms_of(right, self.root.dots))
+            about[about == 0] = 1.0
+            for _ in range(_RESCALED):
+                solved = self._solved(right / about)
+                # what a residual says of its own error makes that one of second order
+                beyond = self.root.products(solved.solution, solved.residual)
+                size = ((rows[some] @ solved.values) / about[:, None] + beyond).diagonal()
+                if (size > _TOO_SMALL).all() or not self.tolerance:
+                    break
+                # draws were about something larger: what is asked for is solved for in its own size
+                about *= np.sqrt(np.clip(size, self.tolerance**2, 1.0))
+            found[:, some] = rows @ (solved.values * about)
+            found[some, some] += beyond * about * about[:, None]
         return (found + found.T) / 2
 
     def _solved(self, right: Matrix) -> Solved:
         return self.equations.solved(np.zeros(right.shape), right, self.tolerance)
 
     def fresh_draw(self, rng: np.random.Generator) -> Vector:
-        """Return one more posterior draw of the whole universe, by a solve of its own."""
+        """Return one more posterior draw of the whole universe, by a solve of its own.
+
+        Of a kernel that is kept by tiles that takes a prior draw as well, some hundred products.
+        """
         pieces = self.equations.observations
         return self._fresh_from(pieces, self.field[:, 0], rng)
 
@@ -417,8 +422,3 @@ def _checked_keys(keys: ArrayLike, size: int) -> Rows:
         raise ValueError(msg)
     found: Rows = known.astype(np.intp)
     return found
-
-
-def prior_latent(root: PriorRoot, seed: int, n_draws: int) -> Matrix:
-    """Return the standard normals that prior draws are made of, shape (p, S)."""
-    return np.random.default_rng([seed, n_draws]).standard_normal((root.size, n_draws))

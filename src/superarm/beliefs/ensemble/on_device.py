@@ -447,6 +447,12 @@ class DeviceEnsembleGP(EnsembleGP):
             options: see `EnsembleGP.from_kernel`; ``rest`` is ``"diagonal"``.
         """
         known = {"rest": "diagonal"} | options
+        if known["rest"] != "diagonal":
+            msg = (
+                f'on a device rest must be "diagonal", got {known["rest"]!r}: kernels kept by '
+                "tiles stay in main memory; take EnsembleGP"
+            )
+            raise CapacityError(msg)
         return cls.moved(
             EnsembleGP.from_kernel(arms, kernel, noise_variance, mean, **known), device
         )
@@ -455,7 +461,7 @@ class DeviceEnsembleGP(EnsembleGP):
     def moved(cls, belief: EnsembleGP, name: str) -> "DeviceEnsembleGP":
         """Return a belief that has seen nothing yet, on a device."""
         if belief.root.rests:
-            msg = 'kernels kept by tiles stay in main memory; take rest="diagonal" on a device'
+            msg = "kernels kept by tiles stay in main memory; take EnsembleGP"
             raise CapacityError(msg)
         device, root, latent = Device(name), belief.root, belief.latent
         there = device.put(latent)

@@ -107,6 +107,7 @@ class PriorRoot:
         graphs: parts that are smooth on a graph.
         unexplained: the largest share of a summand's variance whose correlations are dropped.
         rests: what features leave of kernels that they do not span.
+        asked: which share might stay unexplained, by how many features, and where.
     """
 
     features: Matrix
@@ -114,6 +115,7 @@ class PriorRoot:
     graphs: tuple[GraphRoot, ...]
     unexplained: float
     rests: tuple[TiledRest, ...] = ()
+    asked: tuple[float, int, Rest] = (1e-3, MOST_FEATURES, "auto")
 
     @classmethod
     def of_kernel(
@@ -156,7 +158,8 @@ class PriorRoot:
             np.float64 if rests else precision_of(arms, sum(f.shape[1] for _, f in features))
         )
         whole = _together(features, arms, precision)
-        return cls(whole, np.sqrt(variance), tuple(graphs), worst, tuple(rests))
+        asked = (share, most, rest)
+        return cls(whole, np.sqrt(variance), tuple(graphs), worst, tuple(rests), asked)
 
     @property
     def n_arms(self) -> int:
@@ -258,6 +261,35 @@ class PriorRoot:
             found[felt], found[mine] = rest.drawn(normals[mine]), 0.0
         return found
 
+    def prior_draws(self, seed: int, n_draws: int) -> Matrix:
+        """Return the latents of the prior draws that a belief begins with, shape (p, S)."""
+        if not self.rests:
+            return prior_latent(self, seed, n_draws)
+        known = self._drawn
+        if (seed, n_draws) not in known:  # which take long
+            known.clear()
+            known[seed, n_draws] = frozen(self.with_draws(prior_latent(self, seed, n_draws)))
+        return known[seed, n_draws]
+
+    @cached_property
+    def _drawn(self) -> dict[tuple[int, int], Matrix]:
+        return {}
+
+    def probe(self, most: int) -> Matrix:
+        """Return some numbers by which another root is told from this one, one row per arm."""
+        some = np.linspace(0, self.n_arms - 1, min(most, self.n_arms)).astype(np.intp)
+        parts = [self.features[some].astype(np.float64), self.own[some, None]]
+        signs = np.where(np.arange(self.n_arms) % 3 == 0, 1.0, -1.0)[:, None]
+        parts += [graph.times(np.resize(signs, (graph.size, 1)))[some] for graph in self.graphs]
+        for rest in self.rests:
+            few = rest.rows[np.linspace(0, rest.rows.size - 1, some.size).astype(np.intp)]
+            mine = np.flatnonzero(np.isin(rest.rows, few))
+            gram = rest.kernel.gram(rest.arms.take(mine), rest.arms.take(mine))
+            spread = np.zeros((some.size, some.size))
+            spread[: mine.size, : mine.size] = gram * rest.scales[mine] * rest.scales[mine, None]
+            parts.append(spread)
+        return np.column_stack(parts)
+
     def without_rests(self, latent: Matrix) -> Matrix:
         """Return latents without what is kept by tiles."""
         if not self.rests:
@@ -269,6 +301,11 @@ class PriorRoot:
     def own_of(self, latent: Matrix) -> Matrix:
         """Return what of some columns is each arm's own, shape (n, s)."""
         return latent[self.rank : self.rank + self.n_arms]
+
+
+def prior_latent(root: PriorRoot, seed: int, n_draws: int) -> Matrix:
+    """Return the standard normals that prior draws are made of, shape (p, S)."""
+    return np.random.default_rng([seed, n_draws]).standard_normal((root.size, n_draws))
 
 
 def _summands(kernel: Kernel, arms: Arms, scales: Vector) -> Iterator[tuple[Kernel, Vector]]:
@@ -321,7 +358,8 @@ def _not_spanned(kernel: Kernel, count: int, missing: float, share: float) -> Ca
     return CapacityError(
         f"{count:,} features leave {missing:.2%} of the variance of {type(kernel).__name__} "
         f"unexplained, more than {share:.2%}; raise most_features or unexplained, choose a "
-        'smoother kernel, or keep what they leave by rest="tiles", which is exact and slow'
+        'smoother kernel, or keep what they leave by rest="tiles" of an EnsembleGP in main memory, '
+        "which is exact and slow"
     )
 
 

@@ -78,8 +78,8 @@ def conjugate_gradients(
         if iterations >= MOST_ITERATIONS or not np.isfinite(gain).all():
             msg = (
                 f"after {iterations} steps a residual of {norms.max():.2g} is left where "
-                f"{tolerance.min():.2g} was asked for; raise tolerance, or noise variances that "
-                "are tiny"
+                f"{tolerance.min():.2g} was asked for; raise tolerance, most_features, or noise "
+                "variances that are tiny"
             )
             raise NumericalError(msg)
         pushed = times(ahead)

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from superarm.arrays import Matrix, Vector, frozen
+from superarm.arrays import Matrix, frozen
 from superarm.beliefs.ensemble.gp import EnsembleGP
 from superarm.beliefs.ensemble.observations import Observations
-from superarm.beliefs.ensemble.roots import PriorRoot
 from superarm.errors import DataError
 from superarm.values import changed
 
@@ -20,8 +19,8 @@ class EnsembleState:
     """The parts of an `EnsembleGP` that observations change.
 
     Attributes:
-        probe: some rows of the prior's root, shape (64, R + 1): solutions are about that root and
-            no other.
+        probe: some rows of the prior's root, shape (64, R + 1 + ...), graphs and tiles included:
+            solutions are about that root and no other.
         observations: all of them.
         inner: what they say about the features, shape (R, R).
         turned: directions that are eliminated, shape (R, k).
@@ -51,7 +50,7 @@ class EnsembleState:
         """Return what a belief has learned."""
         equations = belief.equations
         return cls(
-            probe=_probe(belief.root),
+            probe=belief.root.probe(_PROBED),
             observations=equations.observations,
             inner=equations.inner,
             turned=equations.turned,
@@ -70,7 +69,7 @@ class EnsembleState:
         Raises:
             DataError: if this was learned under another prior, or another root of it.
         """
-        probe, same = _probe(prior.root), self.latent.shape == prior.latent.shape
+        probe, same = prior.root.probe(_PROBED), self.latent.shape == prior.latent.shape
         same = same and probe.shape == self.probe.shape and self.seed == prior.seed
         if not (same and np.allclose(probe, self.probe, rtol=_SAME, atol=_SAME * _scale(probe))):
             msg = (
@@ -96,12 +95,6 @@ class EnsembleState:
             residual=self.residual,
             reached=self.reached,
         )
-
-
-def _probe(root: PriorRoot) -> Matrix:
-    some = np.linspace(0, root.n_arms - 1, min(_PROBED, root.n_arms)).astype(np.intp)
-    own: Vector = root.own[some]
-    return np.column_stack([root.features[some].astype(np.float64), own])
 
 
 def _scale(probe: Matrix) -> float:
