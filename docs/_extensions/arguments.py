@@ -140,7 +140,9 @@ def documents(thing: Any, owner: type | None) -> list[str]:  # noqa: ANN401 - an
     """Return the docstrings that speak of its arguments, the nearest first."""
     if inspect.isclass(thing):
         found = [base.__doc__ for base in thing.__mro__ if base is not object]
-        found += [base.__init__.__doc__ for base in thing.__mro__ if "__init__" in vars(base)]
+        found += [
+            vars(base)["__init__"].__doc__ for base in thing.__mro__ if "__init__" in vars(base)
+        ]
         return [doc for doc in found if doc]
     name = getattr(thing, "__name__", "")
     inherited = [vars(base).get(name) for base in owner.__mro__] if owner else []

@@ -9,9 +9,8 @@ from latex2mathml.converter import convert
 
 def markup(latex: str, display: str) -> str:
     """Return a formula as MathML, with its source for those who copy it."""
-    return convert(latex, display=display).replace(
-        "<math ", f'<math aria-label="{html.escape(latex, quote=True)}" ', 1
-    )
+    found: str = convert(latex, display=display)
+    return found.replace("<math ", f'<math aria-label="{html.escape(latex, quote=True)}" ', 1)
 
 
 def rows_of(latex: str) -> list[str]:

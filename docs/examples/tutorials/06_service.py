@@ -112,7 +112,8 @@ for number in range(TRIPS):
     )
 
 # %%
-# A second process learns beside the one that answers; nobody waits for it. Predictions get better as trips come in:
+# A second process learns beside the one that answers; nobody waits for it. Predictions get better as trips come in, until what is left is
+# what trips on the same roads differ by:
 
 fig, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
 wrong = np.abs(errors)
@@ -126,8 +127,8 @@ axes.set_title("What a fleet learns in its first trips")
 # Is it right about itself?
 # -------------------------
 #
-# Every trip is compared with what was predicted of it *before* it was learned. ``coverage_90`` should be near 0.9 and ``std_z`` near 1; with
-# so few trips both tell that intervals are still too wide: how much trips differ is itself learned, from a prior that is cautious.
+# Every trip is compared with what was predicted of it *before* it was learned. ``coverage_90`` should be near 0.9, ``mean_z`` near 0 and
+# ``std_z`` near 1. They are roughly so already after these few trips; how much trips differ is itself learned.
 
 for _ in range(100):
     if client.trip(last)["state"] == "learned":
