@@ -1,5 +1,18 @@
 """Combinatorial decisions with Gaussian-process rewards.
 
+==============================  ====================================================================
+what you need                   name
+==============================  ====================================================================
+what is on offer                `Arms` (ids and contexts, row by row) and `Round` (arms, number, and
+                                the feasible super arms of `superarm.oracles`)
+who decides                     `Agent`: a belief, a policy and an oracle, each from a package of its
+                                own; `DelayedAgent` where feedback comes late
+the loop                        `play`, which is Algorithm 1, or `Agent.decide` and `Agent.learn`
+to go on tomorrow               `save`, `load`
+how good it was                 `cumulative_regret`, `bayesian_regret`; comparisons are in
+                                `superarm.evaluation`
+==============================  ====================================================================
+
 Every round some base arms are on offer. A policy computes one index per arm from a belief, an
 oracle picks the best feasible set of arms, every arm played returns its own noisy reward, and the
 belief learns:

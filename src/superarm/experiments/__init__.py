@@ -1,7 +1,15 @@
 """Studies: declare them in TOML, run them resumably, store every run, draw the figures.
 
-`read_experiment` reads a file, `run_experiment` runs it, and `Study` reads the stored runs back:
-docs/how-to/experiments.md shows all three.
+==============================  ====================================================================
+what you want                   name
+==============================  ====================================================================
+a study in a file               `read_experiment`: an `Experiment` of `MethodSettings`
+to run it, or to go on          `run_experiment`; finished runs are skipped
+its results                     `Study`: stored runs by network, route, world and method
+one run by itself               `expand` lists them, as `RunSpec`
+==============================  ====================================================================
+
+docs/how-to/experiments.md shows all of it.
 """
 
 from superarm.experiments.config import Experiment, MethodSettings, read_experiment

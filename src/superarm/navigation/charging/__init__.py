@@ -1,7 +1,14 @@
 """Charging on the way: stations, charging curves, and which stops to make.
 
-`Station` and `read_stations` say where one can charge, `ChargingCurve` how fast, and `best_stops`
-which stops of a trip are the best ones for legs whose needs are known.
+==============================  ====================================================================
+what you have or want           name
+==============================  ====================================================================
+where one can charge            `read_stations` (GeoJSON, OpenStreetMap), `Station`, `OpeningHours`
+which edges these are on        `StationPlaces`
+how fast a battery charges      `ChargingCurve`
+the best stops of a trip        `best_stops` of `Stops`, for `Legs` whose needs are known: a
+                                `StopPlan`
+==============================  ====================================================================
 """
 
 from superarm.navigation.charging.curves import ChargingCurve
