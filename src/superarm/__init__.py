@@ -3,7 +3,7 @@
 ==============================  ====================================================================
 what you need                   name
 ==============================  ====================================================================
-what is on offer                `Arms` (ids and contexts, row by row) and `Round` (arms, number, and
+what is on offer                `Arms` (ids and contexts, row by row), `Round` (arms, number, and
                                 the feasible super arms of `superarm.oracles`)
 who decides                     `Agent`: a belief, a policy and an oracle, each from a package of its
                                 own; `DelayedAgent` where feedback comes late
