@@ -5,8 +5,8 @@ what you need                   name
 ==============================  ====================================================================
 what is on offer                `Arms` (ids and contexts, row by row), `Round` (arms, number, and
                                 the feasible super arms of `superarm.oracles`)
-who decides                     `Agent`: a belief, a policy and an oracle, each from a package of its
-                                own; `DelayedAgent` where feedback comes late
+who decides                     `Agent`: a belief, a policy and an oracle; `DelayedAgent` where
+                                feedback comes late
 the loop                        `play`, which is Algorithm 1, or `Agent.decide` and `Agent.learn`
 to go on tomorrow               `save`, `load`
 how good it was                 `cumulative_regret`, `bayesian_regret`; comparisons are in
