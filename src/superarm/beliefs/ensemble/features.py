@@ -36,7 +36,7 @@ def spanned(
     while True:
         sample = np.linspace(0, n_arms - 1, size).astype(np.intp)
         chosen = sample[pivots(kernel, arms.take(sample), share / 2, most)]
-        growing = size < n_arms and chosen.size < most
+        growing = size < n_arms and 0 < chosen.size < most
         if growing and _too_little(kernel, arms, chosen, share):  # others first: all take long
             size = min(4 * size, n_arms)
             continue
@@ -86,6 +86,8 @@ def features_of(
     lower = cholesky_with_jitter(kernel.gram(few, few))
     features = cast("Matrix", np.empty((len(arms), chosen.size), precision))
     left, parts = variance.copy(), list(tiles(len(arms)))
+    if not chosen.size:  # which not every LAPACK solves for
+        return features, left
 
     def work(number: int, _: int) -> None:
         part = parts[number]
