@@ -218,12 +218,22 @@ class GraphMatern(Kernel):
             memory.update(fresh)
         return rows.reshape(nodes.size, self.n_nodes)
 
-    def knowing(self, raw_variances: Vector) -> "GraphMatern":
-        """Return the same kernel, told its variances before normalisation (`raw_variances`)."""
+    def knowing(self, raw_variances: Vector, order: Rows | None = None) -> "GraphMatern":
+        """Return the same kernel, told what takes long on large graphs.
+
+        Args:
+            raw_variances: the variances of all nodes before normalisation, shape (n,).
+            order: of elimination (`order`), shape (n,); any permutation is right, a poor one slow.
+        """
         known = as_vector("raw_variances", raw_variances, self.n_nodes)
         require_positive("raw_variances", known)
         other = changed(self)
         other.__dict__["raw_variances"] = known
+        if order is not None:
+            if not np.array_equal(np.sort(order), np.arange(self.n_nodes)):
+                msg = f"order must be a permutation of the {self.n_nodes} nodes"
+                raise ValueError(msg)
+            other.__dict__["order"] = np.asarray(order, dtype=np.intp)
         return other
 
     def forget(self) -> None:
@@ -259,19 +269,25 @@ class GraphMatern(Kernel):
         return self.nu == int(self.nu)
 
     @cached_property
-    def _factor(self) -> SparseLDL:
-        matrix = self.precision
-        ordered = splu(  # only for its fill-reducing order
-            matrix,
+    def order(self) -> Rows:
+        """An order of elimination that fills little in, shape (n,)."""
+        ordered = splu(  # only for that
+            self.precision,
             permc_spec="MMD_AT_PLUS_A",
             diag_pivot_thresh=0.0,
             options={"SymmetricMode": True},
         )
+        found: Rows = np.argsort(ordered.perm_c)
+        return found
+
+    @cached_property
+    def _factor(self) -> SparseLDL:
+        matrix = self.precision
         return SparseLDL.of(
             matrix.indptr.astype(np.intp),
             matrix.indices.astype(np.intp),
             matrix.data,
-            np.argsort(ordered.perm_c),
+            self.order,
         )
 
     @cached_property

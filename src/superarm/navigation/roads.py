@@ -147,8 +147,8 @@ class RoadModel:
         target: what is learned, ``"energy"`` (dissipation) or ``"time"``.
         spread: standard deviations; by default those of a car.
         kinetic: whether speeds at the ends of edges are accounted for.
-        variances: of the graph's kernel before it is scaled, shape (n,), if known from before: a
-            million edges take twenty seconds.
+        neighbours: the kernel of what neighbours share (`graph`), if it was made before and knows
+            its variances: a million edges take half a minute.
     """
 
     network: RoadNetwork
@@ -156,7 +156,7 @@ class RoadModel:
     target: Target = "energy"
     spread: Spread | None = None
     kinetic: bool = True
-    variances: Vector | None = None
+    neighbours: GraphMatern | None = None
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -218,8 +218,7 @@ class RoadModel:
     @cached_property
     def graph(self) -> GraphMatern:
         """What neighbours share."""
-        graph = GraphMatern(self.network.turns, self.network.length_m)
-        return graph if self.variances is None else graph.knowing(self.variances)
+        return self.neighbours or GraphMatern(self.network.turns, self.network.length_m)
 
     @cached_property
     def kernel(self) -> Kernel:

@@ -31,6 +31,7 @@ from scipy.linalg import cho_factor, cho_solve
 from superarm.arms import Arms
 from superarm.arrays import Matrix, Rows, Vector, frozen
 from superarm.beliefs.ensemble.features import features_of, pivots, precision_of
+from superarm.beliefs.rows import tiles
 from superarm.beliefs.sums.induced import partial_cholesky
 from superarm.kernels import Linear, Matern52, OnFeatures
 from superarm.navigation.mechanical import kinetic_energy
@@ -257,6 +258,16 @@ class TimeModel:
         own = left + (1 - _NEAR - _ALIKE) * self._deviation_s**2
         return frozen(features), frozen(own)
 
+    def knowing(self, features: Matrix, own_variance: Vector) -> "TimeModel":
+        """Return the same model, told what takes long to make for large networks."""
+        size = self.network.n_edges
+        if features.shape[0] != size or own_variance.shape != (size,):
+            msg = f"features of {features.shape[0]} edges were given, the network has {size}"
+            raise ValueError(msg)
+        other = changed(self)
+        other.__dict__["_explained"] = features, own_variance
+        return other
+
     @property
     def features(self) -> Matrix:
         """The features of all edges, shape (n, M)."""
@@ -449,7 +460,7 @@ class TravelTimes:
         seen = self.seen
         rest = 1 / (1 / model.own_variance + seen.precision.sum(axis=1))
         pull = seen.precision * rest[:, None]
-        said = mean @ model.features.T  # (B, n)
+        said = _times_features(mean, model.features)
         own = seen.weighted.sum(axis=1) * rest - np.einsum("nb,bn->n", pull, said)
         return TimePosterior(
             model, frozen(said + own), frozen(pull), frozen(rest), frozen(covariance)
@@ -458,6 +469,15 @@ class TravelTimes:
     def __repr__(self) -> str:
         """Return one line."""
         return f"TravelTimes({self.model.network!r}, {self.seen.drives:,} drives)"
+
+
+def _times_features(weights: Matrix, features: Matrix) -> Matrix:
+    """Return weights (B, M) times the transposed features of n edges, shape (B, n)."""
+    found = np.zeros((weights.shape[0], features.shape[0]))
+    if weights.any():
+        for part in tiles(features.shape[0]):
+            found[:, part] = weights @ features[part].T
+    return found
 
 
 def _of_edges(

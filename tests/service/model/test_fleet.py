@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
@@ -27,9 +28,9 @@ from superarm.service.model.fleet import (  # noqa: E402
     KEY_DEVIATION,
     KNOWN,
     NOISE_WH,
-    ROOT,
     Fleet,
 )
+from superarm.service.model.kept import checksum  # noqa: E402
 from superarm.service.model.posterior import RoadPosterior  # noqa: E402
 from superarm.service.model.trip import MeasuredTrip, Noise, Reader, Source  # noqa: E402
 from superarm.service.trips.packing import packed, unpacked  # noqa: E402
@@ -327,26 +328,50 @@ def test_large_networks_are_an_ensemble_and_go_through_shared_memory(
         Fleet(CITY).prior()
 
 
-def test_what_takes_long_is_remembered_and_a_damaged_file_made_anew(
+def test_what_takes_long_is_kept_and_damaged_files_are_made_anew(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("superarm.service.model.fleet.MOST_ARMS", 100)
     monkeypatch.setattr("superarm.service.model.fleet._WORTH_A_FILE", 10)
     known = tmp_path / KNOWN
-    first = Fleet(CITY, known).prior()
-    for damage in (b"", b"nonsense"):
-        again = Fleet(CITY, known).prior()
+    first, times = Fleet(CITY, known).prior(), Fleet(CITY).usual_times
+    assert isinstance(first, EnsembleGP)
+    files = sorted(known.iterdir())
+    assert len(files) > 8
+    for damaged in (None, *files):
+        if damaged is not None:
+            whole = bytearray(damaged.read_bytes())
+            whole[-1] ^= 1  # one bit of the last number, or of the list
+            damaged.write_bytes(bytes(whole[:-9]) if damaged.suffix == ".npy" else bytes(whole))
+        fleet = Fleet(CITY, known)
+        again = fleet.prior()
         assert isinstance(again, EnsembleGP)
-        assert isinstance(first, EnsembleGP)
         assert_array_equal(again.root.features, first.root.features)
         assert_allclose(again.draws, first.draws, rtol=1e-12)
-        known.write_bytes(damage)
-        (tmp_path / ROOT).write_bytes(damage)
+        assert_allclose(fleet.usual_times.covariance, times.covariance, rtol=1e-12)
+        assert_array_equal(fleet.time_model.features, Fleet(CITY).time_model.features)
     other = generate_city(seed=9, n_edges=600).largest_component()
     Fleet(CITY, known).prior()
     found = Fleet(other, known).prior()
     assert isinstance(found, EnsembleGP)
     assert found.root.n_arms == Fleet(other).n_arms
+
+
+@given(
+    array=arrays(
+        st.sampled_from([np.float32, np.float64, np.int64]),
+        st.integers(1, 40),
+        elements=st.integers(-9, 9),
+    ),
+    where=st.integers(0, 10**6),
+    bit=st.integers(0, 7),
+)
+def test_one_wrong_bit_is_noticed(array: np.ndarray, where: int, bit: int) -> None:
+    damaged = bytearray(array.tobytes())
+    damaged[where % len(damaged)] ^= 1 << bit
+    other = np.frombuffer(bytes(damaged), array.dtype)
+    assert checksum(other) != checksum(array)
+    assert checksum(array.copy()) == checksum(array)
 
 
 def test_correlations_by_chance_are_shrunk_and_true_ones_stay() -> None:

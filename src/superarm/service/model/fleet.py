@@ -21,13 +21,14 @@ whatever is uncertain about a logger is uncertain about the roads only it has dr
 many edges says no more about them than one trip can.
 """
 
-import zipfile
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from superarm import __version__
 from superarm.arms import Arms
 from superarm.arrays import Rows, Vector
 from superarm.beliefs import DenseGP, EnsembleGP
@@ -37,8 +38,8 @@ from superarm.beliefs.ensemble.roots import MOST_FEATURES, GraphRoot, PriorRoot
 from superarm.beliefs.prior import FinitePrior
 from superarm.beliefs.sums.dense import MOST_ARMS
 from superarm.beliefs.universe import Universe
-from superarm.errors import CapacityError, DataError
-from superarm.kernels import Beside, PerArm
+from superarm.errors import CapacityError
+from superarm.kernels import Beside, GraphMatern, PerArm
 from superarm.navigation import (
     RoadModel,
     RoadNetwork,
@@ -49,8 +50,7 @@ from superarm.navigation import (
 from superarm.navigation.energy import JOULE_PER_WH
 from superarm.navigation.roads import ENERGY_SPREAD
 from superarm.navigation.times import TimeModel, TimePosterior, TravelTimes
-from superarm.saving import load_value, save_value
-from superarm.saving.files import write_atomically
+from superarm.service.model.kept import Kept
 
 CLASSES: dict[str, Vehicle] = {
     "car": Vehicle(),
@@ -108,13 +108,11 @@ SLOTS = 256
 GAIN_VARIANCE = 1.01
 """Of the arm of a gain: what it is counted in."""
 
-KNOWN = "known.npz"
-"""The file, beside the network's, in which what takes long is remembered."""
+KNOWN = "known"
+"""The folder, beside the network's file, in which what takes long is kept: 4 GB for a million
+edges."""
 
-ROOT = "root"
-"""The file in which the root of the prior is remembered: 3 GB for a million edges."""
-
-_WORTH_A_FILE = 200_000  # edges; what makes fewer takes some seconds
+_WORTH_A_FILE = 50_000  # edges; what makes fewer takes some seconds
 _SLOTS_OF_LARGE = 64
 _REMEMBERED = 256
 _SAMPLE = 512
@@ -177,14 +175,14 @@ class Fleet:
 
         Args:
             network: the roads.
-            known: a file to remember in what takes long for large networks.
+            known: a folder to keep in what takes long for large networks.
         """
         self.network = network
-        self._known = known
         self.reference = RoadModel(network, next(iter(CLASSES.values())), spread=SPREAD)
+        self._kept: Kept | None = None
         if known is not None and self.n_draws:
-            variances = _remembered(known, network, self.reference)
-            self.reference = replace(self.reference, variances=variances)
+            self._kept = Kept(known, f"{self.fingerprint()}-{__version__}")
+            self.reference = replace(self.reference, neighbours=self._graph(self._kept))
         self._drivetrain = lru_cache(_REMEMBERED)(self._made)
         step = max(network.n_edges // _SAMPLE, 1)
         self._sample = np.arange(0, network.n_edges, step)
@@ -308,29 +306,43 @@ class Fleet:
             root=self._root(),
         )
 
+    def _graph(self, kept: Kept) -> GraphMatern:
+        """Return the graph's kernel, told its variances and its order of elimination."""
+        graph = self.reference.graph
+
+        def made() -> dict[str, Vector | Rows]:
+            return {"variances": graph.raw_variances, "order": graph.order}
+
+        found = kept.found_or_made("graph", made)
+        return graph.knowing(found["variances"], found["order"])
+
     def _root(self) -> PriorRoot | None:
-        """Return the root of the prior from its file; made and written if it is not there yet."""
-        if self._known is None or self.network.n_edges < _WORTH_A_FILE:
+        """Return the root of the prior from its files, where these are worth while."""
+        if self._kept is None or self.network.n_edges < _WORTH_A_FILE:
             return None
-        file, mark = self._known.with_name(ROOT), self.fingerprint()
-        try:
-            found = load_value(file)
-        except (OSError, DataError):
-            found = {}
-        if isinstance(found, dict) and found.get("mark") == mark:
-            graph = GraphRoot(self.reference.graph, found["nodes"], found["scales"])
-            return PriorRoot(found["features"], found["own"], (graph,), found["unexplained"])
-        root = PriorRoot.of_kernel(self.arms, self.kernel, UNEXPLAINED, MOST_FEATURES)
-        (graph,) = root.graphs
-        parts: dict[str, object] = {"mark": mark, "features": root.features, "own": root.own}
-        parts |= {"nodes": graph.nodes, "scales": graph.scales, "unexplained": root.unexplained}
-        save_value(parts, file)
-        return root
+
+        def made() -> dict[str, Any]:
+            root = PriorRoot.of_kernel(self.arms, self.kernel, UNEXPLAINED, MOST_FEATURES)
+            (graph,) = root.graphs
+            found = {"features": root.features, "own": root.own, "nodes": graph.nodes}
+            return found | {"scales": graph.scales, "unexplained": np.array(root.unexplained)}
+
+        found = self._kept.found_or_made("root", made)
+        graph = GraphRoot(self.reference.graph, found["nodes"], found["scales"])
+        return PriorRoot(found["features"], found["own"], (graph,), float(found["unexplained"]))
 
     @cached_property
     def time_model(self) -> TimeModel:
         """What is believed of travel times before the first trip."""
-        return TimeModel(self.network)
+        model = TimeModel(self.network)
+        if self._kept is None or self.network.n_edges < _WORTH_A_FILE:
+            return model
+
+        def made() -> dict[str, Any]:
+            return {"features": model.features, "own": model.own_variance}
+
+        found = self._kept.found_or_made("times", made)
+        return model.knowing(found["features"], found["own"])
 
     @cached_property
     def usual_times(self) -> TimePosterior:
@@ -340,19 +352,3 @@ class Fleet:
     def fingerprint(self) -> str:
         """Return what a database must agree with: the network and the model."""
         return f"{self.network.fingerprint()}-{MODEL_VERSION}"
-
-
-def _remembered(file: Path, network: RoadNetwork, model: RoadModel) -> Vector:
-    """Return the variances of the graph's kernel, from the file if it is of this network."""
-    mark = np.array(network.fingerprint())
-    try:
-        with np.load(file, allow_pickle=False) as stored:
-            kept: dict[str, Vector] = {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile):  # none yet, or damaged
-        kept = {}
-    if str(kept.get("network")) == str(mark) and kept["variances"].shape == (network.n_edges,):
-        return kept["variances"]
-    found = model.graph.raw_variances
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(file, lambda out: np.savez(out, network=mark, variances=found))
-    return found

@@ -1,0 +1,269 @@
+"""The service on a large network with a million trips: start, routes, lag, memory.
+
+Usage: python benchmarks/run.py country [-- --edges 1000000 --trips 1000000 --rate 5 --km 20]
+
+The server is a real one in a temporary folder and listens on the loopback interface. Trips are
+written to its database as it would have written them, since reporting a million takes hours.
+"""
+
+import argparse
+import json
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import report, say, table
+from ensemble import AT_ONCE, Trips
+from sqlalchemy import insert, update
+
+from service import Server
+from superarm.client import Client
+from superarm.navigation import RoadNetwork, generate_city
+from superarm.service.database import Database, now_us
+from superarm.service.http.keys import KeyRing
+from superarm.service.model.fleet import CLASSES, SLOTS, Fleet
+from superarm.service.model.trip import MeasuredTrip
+from superarm.service.tables import facts
+from superarm.service.tables import trips as stored
+from superarm.service.trips.packing import packed
+from superarm.service.trips.standings import standings_of
+
+QUESTIONS, SECONDS, SPARE = 60, 120, 2_000
+TRIP_DEVIATION, OWN_WH = 0.05, 20.0
+
+
+class Energies:
+    """What trips take in a world where every road has a share of its own."""
+
+    def __init__(self, network: RoadNetwork) -> None:
+        """Draw the shares."""
+        car = Fleet(network).drivetrain(CLASSES["car"])
+        self._rng = np.random.default_rng(5)
+        share = 1 + 0.1 * self._rng.standard_normal(network.n_edges)
+        self._true = car.cost_wh * share + car.potential_wh
+        self._physics = car.energy_wh
+
+    def of(self, edges: np.ndarray[Any, Any], starts: np.ndarray[Any, Any]) -> tuple[Any, Any]:
+        """Return measured totals, and those of physics."""
+        total = np.add.reduceat(self._true[edges], starts[:-1])
+        total *= 1 + TRIP_DEVIATION * self._rng.standard_normal(total.size)
+        total += OWN_WH * self._rng.standard_normal(total.size)
+        return total, np.add.reduceat(self._physics[edges], starts[:-1])
+
+
+class Memory(threading.Thread):
+    """Looks at the memory of server and learner, shared parts counted once."""
+
+    def __init__(self, server: Server) -> None:
+        """Begin."""
+        super().__init__(daemon=True)
+        self._server, self._over = server, threading.Event()
+        self.now = self.most = 0.0
+        self.start()
+
+    def run(self) -> None:
+        """Look every half second."""
+        while not self._over.wait(0.5):
+            try:
+                self.now = self._gb()
+            except OSError:  # it has just ended
+                continue
+            self.most = max(self.most, self.now)
+
+    def end(self) -> tuple[float, float]:
+        """Return what is held now, and the most that was."""
+        self._over.set()
+        self.join()
+        return self.now, self.most
+
+    def _gb(self) -> float:
+        pid, total = self._server.process.pid, 0
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+        for one in [str(pid), *children.split()]:
+            for line in Path(f"/proc/{one}/smaps_rollup").read_text().splitlines():
+                if line.startswith("Pss:"):
+                    total += int(line.split()[1])
+        return total / 1e6
+
+
+def rows_of(
+    trips: Trips, energies: Energies, key: tuple[str, str], count: int
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield rows of the table of trips, some thousands at a time."""
+    for first in range(0, count, AT_ONCE):
+        edges, starts = trips.part(first, min(first + AT_ONCE, count))
+        totals, physics = energies.of(edges, starts)
+        rows = []
+        for number, (begin, end) in enumerate(pairwise(starts.tolist())):
+            mine = edges[begin:end]
+            whole = np.array([0]), np.array([mine.size - 1])
+            trip = MeasuredTrip(
+                CLASSES["car"], mine, *whole, totals[number : number + 1], at_rest=False
+            )
+            wh, expected = float(totals[number]), float(physics[number])
+            rows.append(
+                packed(trip)
+                | {
+                    "xact": 0,
+                    "key_id": key[0],
+                    "owner": key[1],
+                    "trip_id": f"old-{first + number}",
+                    "content_sha256": f"{first + number:064x}",
+                    "received_at": now_us(),
+                    "driven_at": now_us(),
+                    "vehicle_class": "car",
+                    "spread": 0.15,
+                    "widened": 1.0,
+                    "measured_wh": wh,
+                    "predicted_wh": expected,
+                    "predicted_std_wh": 0.15 * abs(expected) + OWN_WH,
+                    "inside": True,
+                }
+            )
+        yield rows
+
+
+def fill(url: str, trips: Trips, energies: Energies, count: int) -> None:
+    """Write trips into a database that has been served before."""
+    database = Database(url)
+    (key,) = KeyRing(database).all()
+    with database.engine.begin() as connection:
+        standings_of(connection, {key.id}, SLOTS)
+    for rows in rows_of(trips, energies, (key.id, key.name), count):
+        with database.engine.begin() as connection:
+            connection.execute(insert(stored), rows)
+        say(f"{rows[-1]['trip_id']} written")
+    with database.engine.begin() as connection:  # which no snapshot knows: everything is read
+        connection.execute(update(facts).where(facts.c.name == "epoch").values(value="1"))
+    database.close()
+
+
+def ends_of(network: RoadNetwork, km: float) -> list[tuple[str, str]]:
+    """Return pairs of edges so far apart, as the crow flies."""
+    rng, places = np.random.default_rng(3), middles(network)
+    found: list[tuple[str, str]] = []
+    while len(found) < QUESTIONS:
+        start = int(rng.integers(network.n_edges))
+        apart = np.hypot(*(places - places[start]).T) / 1e3
+        near = np.flatnonzero(np.abs(apart - km) < 0.05 * km)
+        if near.size:
+            ids = network.edge_ids[[start, int(rng.choice(near))]].tolist()
+            found.append((ids[0], ids[1]))
+    return found
+
+
+def middles(network: RoadNetwork) -> Any:  # noqa: ANN401 - an array
+    """Return where edges begin, shape (n, 2)."""
+    return network.junction_xy_m[network.from_junction]
+
+
+def asked(client: Client, ends: list[tuple[str, str]], mode: str) -> list[float]:
+    """Return the milliseconds of some questions, one at a time."""
+    spent = []
+    for start, goal in ends:
+        begin = time.perf_counter()
+        client.route(start, goal, mode=mode)
+        spent.append(1e3 * (time.perf_counter() - begin))
+    return spent
+
+
+def lagged(
+    server: Server, edges: Sequence[list[str]], totals: Sequence[float], rate: float
+) -> tuple[float, float]:
+    """Report trips at a rate; return the largest lag seen, and the seconds until all was known."""
+    worst, begin = 0.0, time.monotonic()
+    for number, (mine, total) in enumerate(zip(edges, totals, strict=True)):
+        time.sleep(max(0.0, begin + number / rate - time.monotonic()))
+        when = "2026-01-01T12:00:00+01:00"
+        server.client.report(f"new-{number}", edges=mine, driven_at=when, total_energy_wh=total)
+        if number % max(int(rate), 1) == 0:
+            worst = max(worst, server.gauge("learning_lag_seconds"))
+    over = time.monotonic()
+    while server.gauge("trips_unlearned") > 0:
+        worst = max(worst, server.gauge("learning_lag_seconds"))
+        time.sleep(0.5)
+    return worst, time.monotonic() - over
+
+
+def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Fill a database, let it be learned, start again, ask, report."""
+    file = folder / "city.npz"
+    network = generate_city(1, options.edges).largest_component()
+    network.save(file)
+    energies = Energies(network)
+    (folder / "trips").mkdir()
+    count = options.trips
+    trips = Trips.made(options.edges, count + SPARE, str(folder / "trips"))
+    server = Server(folder / "server", file)
+    first = server.start()
+    server.stop()
+    say(f"first start {first:.0f} s; writing trips")
+    fill(server.database, trips, energies, count)
+    begin, memory = time.monotonic(), None
+    server.start()
+    memory = Memory(server)
+    server.learned()
+    learning = time.monotonic() - begin
+    _, most_learning = memory.end()
+    say(f"learned in {learning:.0f} s, {most_learning:.1f} GB; stopping")
+    server.stop()
+    again = server.start()
+    say(f"started from a snapshot in {again:.1f} s")
+    memory = Memory(server)
+    ends = ends_of(network, options.km)
+    asked(server.client, ends[:5], "best")
+    best, explore = (asked(server.client, ends, mode) for mode in ("best", "explore"))
+    say(f"best {np.median(best):.0f} ms, explore {np.median(explore):.0f} ms")
+    edges, starts = trips.part(count, count + int(options.rate * SECONDS))
+    totals = energies.of(edges, starts)[0].tolist()
+    routes = [network.edge_ids[edges[a:b]].tolist() for a, b in pairwise(starts.tolist())]
+    lag, rest = lagged(server, routes, totals, options.rate)
+    held, most = memory.end()
+    server.stop()
+    return {
+        "edges": network.n_edges,
+        "trips learned": count,
+        "s, first start": first,
+        "s to read and learn them": learning,
+        "GB at most meanwhile": most_learning,
+        "s, start from a snapshot": again,
+        f"ms, best over {options.km:g} km, median": float(np.median(best)),
+        "ms, explore, median": float(np.median(explore)),
+        "trips reported per s": options.rate,
+        "s, lag at most": lag,
+        "s until the last was known": rest,
+        "GB held": held,
+        "GB at most": most,
+    }
+
+
+def main() -> None:
+    """Measure one size."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--edges", type=int, default=1_000_000)
+    parser.add_argument("--trips", type=int, default=1_000_000)
+    parser.add_argument("--rate", type=float, default=5.0)
+    parser.add_argument("--km", type=float, default=20.0)
+    parser.add_argument("--folder", type=Path, help="an empty one that stays; by default none does")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as aside:
+        row = measure(options, options.folder or Path(aside))
+    say(json.dumps(row))
+    report(
+        table(
+            "The service on a large network",
+            [row],
+            "A generated city; totals of cheapest routes. Questions one at a time, after the",
+            f"start. Trips are reported for {SECONDS} s. Memory of server and learner together,",
+            "what they share counted once.",
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
