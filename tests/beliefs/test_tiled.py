@@ -161,13 +161,14 @@ def test_what_was_learned_under_another_prior_is_refused() -> None:
     seen = arms.take(np.arange(100))
     belief = EnsembleGP.from_kernel(arms, Matern12(0.3), 0.1, **options)
     state = EnsembleState.of(belief.condition(seen, np.ones(100)))
+    other = EnsembleGP.from_kernel(arms, Matern52(2.0, 9.0), 0.1, **options)
     with pytest.raises(DataError, match="another prior"):
-        state.resumed(EnsembleGP.from_kernel(arms, Matern52(2.0, 9.0), 0.1, **options))
+        state.resumed(other.prior, other.root)
     ring = [(i, (i + 1) % 1_000) for i in range(1_000)]
     graphs = [GraphMatern(ring, np.full(1_000, 1.0), kappa=kappa) for kappa in (1.0, 3.0)]
     beliefs = [EnsembleGP.from_kernel(arms, graph, 0.1, n_draws=2) for graph in graphs]
     with pytest.raises(DataError, match="another prior"):
-        EnsembleState.of(beliefs[0]).resumed(beliefs[1])
+        EnsembleState.of(beliefs[0]).resumed(beliefs[1].prior, beliefs[1].root)
 
 
 def test_another_prior_is_kept_as_the_first_one_was() -> None:
@@ -280,6 +281,6 @@ def test_a_saved_agent_goes_on_as_before(tmp_path: Path) -> None:
         assert_array_equal(left.draws, right.draws)
     start = made(PAPER, n_draws=8)
     belief = start.condition_functionals(*history(3))
-    again = EnsembleState.of(belief).resumed(start)
+    again = EnsembleState.of(belief).resumed(start.prior, start.root, start.tolerance)
     assert_allclose(again.draws, belief.draws, atol=1e-9)
     assert_allclose(belief.unlearned(belief.prior).draws, start.draws)

@@ -57,7 +57,7 @@ def snapshots_in(folder: Path, url: str, network: RoadNetwork = CITY) -> Snapsho
     identity = database.identity()
     database.close()
     fleet = Fleet(network)
-    return Snapshots(folder, fleet.fingerprint(), identity, fleet.time_model, fleet.prior)
+    return Snapshots(folder, fleet.fingerprint(), identity, fleet.time_model, fleet.resumed)
 
 
 def newest_snapshot(database: str, network: RoadNetwork = CITY) -> Learned:

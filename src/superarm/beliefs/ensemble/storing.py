@@ -5,10 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from superarm.arrays import Matrix, frozen
-from superarm.beliefs.ensemble.gp import EnsembleGP
+from superarm.beliefs.ensemble.gp import TOLERANCE, EnsembleGP
 from superarm.beliefs.ensemble.observations import Observations
+from superarm.beliefs.ensemble.roots import PriorRoot
+from superarm.beliefs.ensemble.system import Equations
+from superarm.beliefs.prior import FinitePrior
 from superarm.errors import DataError
-from superarm.values import changed
 
 _PROBED = 64
 _SAME = 1e-4
@@ -63,37 +65,52 @@ class EnsembleState:
             seed=belief.seed,
         )
 
-    def resumed(self, prior: EnsembleGP) -> EnsembleGP:
-        """Return the belief, given the one before the first observation.
+    @property
+    def n_draws(self) -> int:
+        """How many draws are kept."""
+        return int(self.latent.shape[1]) - 1
+
+    def resumed(
+        self, prior: FinitePrior, root: PriorRoot, tolerance: float = TOLERANCE
+    ) -> EnsembleGP:
+        """Return the belief.
+
+        Args:
+            prior: what was believed before the first observation.
+            root: of its covariance.
+            tolerance: the largest residual from now on.
 
         Raises:
             DataError: if this was learned under another prior, or another root of it.
         """
-        probe, same = prior.root.probe(_PROBED), self.latent.shape == prior.latent.shape
-        same = same and probe.shape == self.probe.shape and self.seed == prior.seed
+        probe, same = root.probe(_PROBED), self.latent.shape[0] == root.size
+        same = same and probe.shape == self.probe.shape
         if not (same and np.allclose(probe, self.probe, rtol=_SAME, atol=_SAME * _scale(probe))):
             msg = (
                 "what was learned belongs to another prior, or to the same computed otherwise; "
                 "learn again from the observations"
             )
             raise DataError(msg)
-        equations = changed(
-            prior.equations,
+        equations = Equations(
+            root=root,
             observations=self.observations,
             inner=self.inner,
             turned=self.turned,
-            felt=frozen(prior.root.features_times(self.turned)),
+            felt=frozen(root.features_times(self.turned)),
             carried=self.carried,
             turned_at=self.turned_at,
         )
-        return changed(
-            prior,
+        return EnsembleGP(
+            prior=prior,
             equations=equations,
+            seed=self.seed,
+            tolerance=tolerance,
             noise=self.noise,
             latent=self.latent,
-            field=frozen(prior.root.times(self.latent)),
+            field=frozen(root.times(self.latent)),
             residual=self.residual,
             reached=self.reached,
+            iterations=0,
         )
 
 

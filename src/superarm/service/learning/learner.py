@@ -113,7 +113,6 @@ class Learner:
         self._writing: Future[Any] | None = None
         self._saved_at = -1  # trips learned at the last snapshot
         self._version = 0
-        self._made: DenseGP | EnsembleGP | None = None
         self._memory = MatrixMemory()
         self._free = [slot != settings.busy_slot for slot in range(SLOTS)]
         self._changed = threading.Condition()
@@ -182,7 +181,9 @@ class Learner:
                     return self._nothing()
         folder = Path(self._settings.snapshots)
         times = self._fleet.time_model
-        self._snapshots = Snapshots(folder, self._fleet.fingerprint(), identity, times, self._prior)
+        self._snapshots = Snapshots(
+            folder, self._fleet.fingerprint(), identity, times, self._fleet.resumed
+        )
         learned, problems = self._snapshots.newest()
         for problem in problems:
             _tell({"note": problem})
@@ -194,17 +195,11 @@ class Learner:
 
     def _nothing(self) -> Learned:
         times = TravelTimes.before(self._fleet.time_model)
-        return Learned(self._prior(), np.zeros(self._n), 0, Cursor(), times)
+        return Learned(self._fleet.prior(), np.zeros(self._n), 0, Cursor(), times)
 
     def _before(self, belief: DenseGP | EnsembleGP) -> DenseGP | EnsembleGP:
         """Return what was believed before the first trip."""
         return belief.unlearned() if isinstance(belief, EnsembleGP) else self._fleet.prior()
-
-    def _prior(self) -> DenseGP | EnsembleGP:
-        """Return what is believed before the first trip; that of an ensemble is made once."""
-        if self._made is None or isinstance(self._made, DenseGP):
-            self._made = self._fleet.prior()
-        return self._made
 
     @property
     def _n(self) -> int:

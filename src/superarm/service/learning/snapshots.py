@@ -46,7 +46,7 @@ class Snapshots:
         fingerprint: str,
         database: str,
         times: TimeModel,
-        prior: Callable[[], DenseGP | EnsembleGP],
+        resumed: Callable[[EnsembleState], EnsembleGP],
     ) -> None:
         """Make the folder; leftovers of an interrupted write are removed.
 
@@ -55,9 +55,9 @@ class Snapshots:
             fingerprint: of network and model.
             database: the identity of the database whose trips were learned.
             times: what is believed of travel times before the first trip.
-            prior: returns what is believed of roads before it.
+            resumed: makes a belief from what was kept of an ensemble.
         """
-        self._times, self._prior = times, prior
+        self._times, self._resumed = times, resumed
         self._folder = folder
         self._fingerprint = f"{fingerprint}-{database}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -127,11 +127,7 @@ class Snapshots:
                 raise DataError(msg)
         belief = load_value(path / _BELIEF)
         if isinstance(belief, EnsembleState):
-            prior = self._prior()
-            if not isinstance(prior, EnsembleGP):
-                msg = f"snapshot {path.name} is of a belief that is not used for this network"
-                raise _OtherModelError(msg)
-            belief = belief.resumed(prior)
+            belief = self._resumed(belief)
         if not isinstance(belief, (DenseGP, EnsembleGP)):
             msg = f"{path / _BELIEF} holds no belief about roads"
             raise DataError(msg)

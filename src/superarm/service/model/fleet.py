@@ -33,12 +33,13 @@ from superarm.arms import Arms
 from superarm.arrays import Rows, Vector
 from superarm.beliefs import DenseGP, EnsembleGP
 from superarm.beliefs.covariance import KernelCovariance
+from superarm.beliefs.ensemble import EnsembleState
 from superarm.beliefs.ensemble.gp import UNEXPLAINED
 from superarm.beliefs.ensemble.roots import MOST_FEATURES, GraphRoot, PriorRoot
 from superarm.beliefs.prior import FinitePrior
 from superarm.beliefs.sums.dense import MOST_ARMS
 from superarm.beliefs.universe import Universe
-from superarm.errors import CapacityError
+from superarm.errors import CapacityError, DataError
 from superarm.kernels import Beside, GraphMatern, PerArm
 from superarm.navigation import (
     RoadModel,
@@ -303,8 +304,19 @@ class Fleet:
             1.0,
             n_draws=self.n_draws,
             tolerance=TOLERANCE,
-            root=self._root(),
+            root=self.root,
         )
+
+    def resumed(self, state: EnsembleState) -> EnsembleGP:
+        """Return a belief from what was kept of it.
+
+        Raises:
+            DataError: if it is no belief about these roads, or has another number of draws.
+        """
+        if state.n_draws != self.n_draws:
+            msg = f"it keeps {state.n_draws} draws, and {self.n_draws} are needed for this network"
+            raise DataError(msg)
+        return state.resumed(self.marginal_prior, self.root, TOLERANCE)
 
     def _graph(self, kept: Kept) -> GraphMatern:
         """Return the graph's kernel, told its variances and its order of elimination."""
@@ -316,10 +328,11 @@ class Fleet:
         found = kept.found_or_made("graph", made)
         return graph.knowing(found["variances"], found["order"])
 
-    def _root(self) -> PriorRoot | None:
-        """Return the root of the prior from its files, where these are worth while."""
+    @cached_property
+    def root(self) -> PriorRoot:
+        """The root of the prior covariance, from its files where these are worth while."""
         if self._kept is None or self.network.n_edges < _WORTH_A_FILE:
-            return None
+            return PriorRoot.of_kernel(self.arms, self.kernel, UNEXPLAINED, MOST_FEATURES)
 
         def made() -> dict[str, Any]:
             root = PriorRoot.of_kernel(self.arms, self.kernel, UNEXPLAINED, MOST_FEATURES)
