@@ -71,7 +71,7 @@ class Memory(threading.Thread):
         while not self._over.wait(0.5):
             try:
                 self.now = self._gb()
-            except OSError:  # it has just ended
+            except OSError:  # it has ended, or not begun
                 continue
             self.most = max(self.most, self.now)
 
@@ -204,17 +204,16 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     server.stop()
     say(f"first start {first:.0f} s; writing trips")
     fill(server.database, trips, energies, count)
-    begin, memory = time.monotonic(), None
+    begin, memory = time.monotonic(), Memory(server)
     server.start()
-    memory = Memory(server)
     server.learned()
     learning = time.monotonic() - begin
     _, most_learning = memory.end()
     say(f"learned in {learning:.0f} s, {most_learning:.1f} GB; stopping")
     server.stop()
+    memory = Memory(server)
     again = server.start()
     say(f"started from a snapshot in {again:.1f} s")
-    memory = Memory(server)
     ends = ends_of(network, options.km)
     asked(server.client, ends[:5], "best")
     best, explore = (asked(server.client, ends, mode) for mode in ("best", "explore"))
