@@ -88,7 +88,9 @@ class World:
 class Server:
     """A real server in a folder."""
 
-    def __init__(self, folder: Path, network: Path, source: str | None = None) -> None:
+    def __init__(
+        self, folder: Path, network: Path, source: str | None = None, port: int = 8765
+    ) -> None:
         """Make a key; with a source, run the code of another checkout."""
         self.folder, self.network, self.asked_with = folder, network, network
         folder.mkdir(exist_ok=True)
@@ -104,7 +106,7 @@ class Server:
             text=True,
         )
         self.key = made.stdout.strip()
-        self.port = 8765
+        self.port = port
         self.url = f"http://127.0.0.1:{self.port}"
         self.client = Client(self.url, self.key, timeout_s=120)
 
