@@ -15,22 +15,27 @@ from typing import Any
 
 import numpy as np
 from common import peak_mib, report, say, table
+from scipy.linalg import cholesky
+from scipy.linalg.blas import dtrmm, dtrsm
 from scipy.sparse import csr_array
 
 from superarm import Agent, Round
 from superarm.arrays import Rows, Vector
 from superarm.beliefs import DenseGP, EnsembleGP, FiniteGP, InducedGP
 from superarm.beliefs.sums import dense
+from superarm.compiling import compiled
 from superarm.navigation import RoadModel, RoadNetwork, generate_city, read_sumo
 from superarm.oracles import Dijkstra, Paths
 from superarm.oracles.reach import Tree
 from superarm.policies import MarginalThompson, Rectified
 from superarm.service.model.fleet import DRAWS, SPREAD, TOLERANCE
+from superarm.values import changed
 
 SIZES = (20_000, 100_000, 500_000, 1_000_000)
 TRIPS = int(os.environ.get("SUPERARM_TRIPS", "1000000"))
 AT_ONCE, BATCH, TRIP_SHARE = 50_000, 600, 0.15
 MEAN, PER_START, ROUTES = 100, 500, 200
+PRECISE = 0.02
 ENDS = ("-31118#2", "--32646#1")  # route A of Luxembourg
 
 
@@ -342,6 +347,74 @@ def against_dense(n_edges: int = 20_000) -> list[dict[str, Any]]:
     return rows
 
 
+@compiled
+def add_squares(starts: Rows, places: Rows, weights: Vector, total: np.ndarray[Any, Any]) -> None:
+    """Add what weighted sums of arms say of every pair of arms."""
+    for row in range(starts.size - 1):
+        for i in range(starts[row], starts[row + 1]):
+            for j in range(starts[row], starts[row + 1]):
+                total[places[i], places[j]] += weights[row]
+
+
+def exact_root(
+    model: RoadModel, precision: np.ndarray[Any, Any]
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return X of the posterior covariance X^T X, given what was observed; both n x n."""
+    n = model.network.n_edges
+    gram: Any = np.asfortranarray(model.kernel.gram(model.arms, model.arms))
+    lower = cholesky(gram, lower=True, overwrite_a=True, check_finite=False)
+    inner = dtrmm(1.0, lower, precision.T, side=0, lower=1, trans_a=1, overwrite_b=1)
+    inner = dtrmm(1.0, lower, inner, side=1, lower=1, overwrite_b=1)
+    inner[np.arange(n), np.arange(n)] += 1.0
+    factor = cholesky(inner, lower=True, overwrite_a=True, check_finite=False)
+    found: np.ndarray[Any, np.dtype[np.float64]] = dtrsm(
+        1.0, factor, np.asfortranarray(lower.T), lower=1, overwrite_b=1
+    )
+    return found
+
+
+def beside_exact(n_edges: int, folder: str) -> dict[str, Any]:
+    """Compare an ensemble that has learned a million trips with the posterior held whole."""
+    trips, rng = Trips.made(n_edges, TRIPS, folder), np.random.default_rng(0)
+    model = RoadModel(generate_city(1, n_edges).largest_component(), spread=SPREAD)
+    n = model.network.n_edges
+    parts = (model.arms, model.kernel, model.noise_variance, -model.physics)
+    few = next(draws for most, draws in DRAWS if n <= most)
+    belief = EnsembleGP.from_kernel(*parts, n_draws=few, tolerance=TOLERANCE)
+    truth, precision, told = belief.draws[:, 0].copy(), np.zeros((n, n)), np.zeros(n)
+    for first in range(0, TRIPS, AT_ONCE):
+        some = trips.part(first, min(first + AT_ONCE, TRIPS))
+        rows, seen, noise = totals(model, truth, *some, rng)
+        belief, took = learned(belief, (rows, seen, noise))
+        say(f"{belief.count:,} trips, {took:.0f} s")
+        add_squares(some[1], some[0], 1 / noise, precision)
+        told += rows.T @ ((seen + rows @ model.physics) / noise)
+    places, starts = trips_of(model, ROUTES, np.random.default_rng(1))
+    sums = csr_array((np.ones(starts[-1]), places, starts), shape=(ROUTES, n))
+    mean, variance = belief.mean, belief.variance
+    solved = np.diag(changed(belief, tolerance=PRECISE).covariance_of(sums))
+    del belief
+    begin = time.perf_counter()
+    root = exact_root(model, precision)
+    exact = np.einsum("ij,ij->j", root, root)
+    gap = (mean + model.physics - root.T @ (root @ told)) / np.sqrt(exact)
+    whole = ((root @ sums.T.toarray()) ** 2).sum(axis=0)
+    ratio, routes = variance / exact, solved / whole
+    return {
+        "roads": n,
+        "trips": TRIPS,
+        "variance of a road, mean ratio": float(ratio.mean()),
+        "5 %": float(np.quantile(ratio, 0.05)),
+        "95 %": float(np.quantile(ratio, 0.95)),
+        f"of {ROUTES} routes, mean ratio": float(routes.mean()),
+        "least": float(routes.min()),
+        "most": float(routes.max()),
+        "means of roads, rms error in deviations": float(np.sqrt((gap**2).mean())),
+        "worst": float(np.abs(gap).max()),
+        "s of the exact posterior": time.perf_counter() - begin,
+    }
+
+
 def main() -> None:
     """Measure every size in a process of its own, for its memory."""
     rows = []
@@ -383,6 +456,16 @@ if __name__ == "__main__":
                 "of physics; one measurement per road. Wh; the same worlds, noise and minds.",
             )
         )
+    elif sys.argv[1:2] == ["exact"]:
+        with tempfile.TemporaryDirectory() as aside:
+            report(
+                table(
+                    "Beside the exact posterior, after a million trips",
+                    [beside_exact(int(sys.argv[2]), aside)],
+                    "Totals, with the service's prior, draws and tolerance; routes by one solve "
+                    f"each, to {PRECISE}. The exact posterior: Cholesky factors of n x n matrices.",
+                )
+            )
     elif sys.argv[1:2] == ["trips"]:
         write_trips(int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))
     elif len(sys.argv) > 1:
