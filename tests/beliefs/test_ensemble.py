@@ -128,7 +128,10 @@ def test_rows_say_what_the_summed_evidence_says(seen: Any, rng: np.random.Genera
     for form in (rows, rows.compact(), rows.compact() + Observations.nothing(N)):
         assert_allclose(form.times(columns), precision @ columns, atol=1e-9 * scale)
         assert_allclose(form.precision_diagonal, np.diag(precision), atol=1e-10 * scale)
-        inner, carried = form.projected(columns, columns.T[:, :2].copy())
+        inner, places, some = form.projected(columns, columns.T[:, :2].copy())
+        assert (np.diff(places) > 0).all()
+        carried = np.zeros((N, 2))
+        carried[places] = some
         assert_allclose(inner, columns.T @ precision @ columns, atol=1e-8 * scale)
         turned = columns @ columns.T[:, :2]
         assert_allclose(carried, precision @ turned, atol=1e-8 * scale * N)

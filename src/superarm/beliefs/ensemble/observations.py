@@ -231,28 +231,33 @@ class Observations:
         shares = csr_array((self.shares, np.arange(self.n_rows), self.groups), shape=shape)
         return csr_array(shares @ self.rows)
 
-    def projected(self, features: Matrix, turned: Matrix) -> tuple[Matrix, Matrix]:
-        """Return what is said of features, U^T A U, and A U times a matrix.
+    def projected(self, features: Matrix, turned: Matrix) -> tuple[Matrix, Rows, Matrix]:
+        """Return what is said of features, U^T A U, and the rows of A U times a matrix.
 
         Args:
             features: U, shape (n, R), of either precision.
             turned: shape (R, k).
+
+        Returns:
+            U^T A U, which arms anything is said of, ascending, shape (q,), and their rows of A U
+            times the matrix, shape (q, k); all other rows are zero.
         """
-        rank = features.shape[1]
-        inner, carried = np.zeros((rank, rank)), np.zeros((self.diagonal.size, turned.shape[1]))
+        rank, single = features.shape[1], np.flatnonzero(self.diagonal)
+        places = np.union1d(self.places, single).astype(np.intp)
+        inner, carried = np.zeros((rank, rank)), np.zeros((places.size, turned.shape[1]))
         for part in self._parts():
             seen = sparse_times(part.rows, features)
             told = part._without_shared(seen)  # noqa: SLF001 - its own class
             inner += seen.T @ told
-            carried += part.rows.T @ (told @ turned)
-        if self.has_diagonal:
-            where = np.flatnonzero(self.diagonal)
-            for some in np.array_split(where, max(where.size // _AT_ONCE, 1)):
-                seen = features[some].astype(np.float64)
-                told = self.diagonal[some, None] * seen
-                inner += seen.T @ told
-                carried[some] += told @ turned
-        return (inner + inner.T) / 2, carried
+            mine, few = np.unique(part.places, return_inverse=True)
+            rows = csr_array((part.weights, few, part.starts), shape=(part.n_rows, mine.size))
+            carried[np.searchsorted(places, mine)] += np.asarray(rows.T @ (told @ turned))
+        for some in np.array_split(single, max(single.size // _AT_ONCE, 1)):
+            seen = features[some].astype(np.float64)
+            told = self.diagonal[some, None] * seen
+            inner += seen.T @ told
+            carried[np.searchsorted(places, some)] += told @ turned
+        return (inner + inner.T) / 2, places, carried
 
     def _parts(self) -> "list[Observations]":
         """Return the rows in pieces of whole groups."""

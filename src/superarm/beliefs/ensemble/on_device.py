@@ -313,7 +313,7 @@ class DeviceEquations:
     def after(self, seen: Observations) -> "DeviceEquations":
         """Return them after more observations."""
         host = self.root.host
-        more, _ = seen.projected(host.features, np.zeros((host.rank, 0)))
+        more, *_ = seen.projected(host.features, np.zeros((host.rank, 0)))
         piece = DeviceObservations(self.device, seen.compact())
         later = changed(
             self, observations=(*self.observations, piece), inner=frozen(self.inner + more)

@@ -217,8 +217,10 @@ class PriorRoot:
             found = self.features.T @ values.astype(self.features.dtype, copy=False)
             return cast("Matrix", found.astype(values.dtype, copy=False))
         total = np.zeros((self.rank, values.shape[1]))
-        for part in tiles(self.n_arms):
-            total += self.features[part].astype(np.float64).T @ values[part]
+        rows = np.flatnonzero(values.any(axis=1))  # few, if they come from few observations
+        for part in tiles(rows.size):
+            some = part if rows.size == self.n_arms else rows[part]
+            total += self.features[some].astype(np.float64).T @ values[some]
         return total
 
     def _rough(self, columns: Matrix) -> bool:

@@ -91,12 +91,14 @@ class Equations:
 
     def after(self, seen: Observations) -> "Equations":
         """Return them after more observations."""
-        more, carried = seen.projected(self.root.features, self.turned)
+        more, places, rows = seen.projected(self.root.features, self.turned)
+        carried = self.carried.copy()
+        carried[places] += rows
         later = changed(
             self,
             observations=_merged((*self.observations, seen.compact())),
             inner=frozen(self.inner + more),
-            carried=frozen(self.carried + carried),
+            carried=frozen(carried),
         )
         return later._turned() if later.count >= 2 * self.turned_at else later  # noqa: SLF001 - its own class
 
