@@ -201,7 +201,7 @@ def prepare(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     network = generate_city(1, options.edges).largest_component()
     network.save(file)
     energies = Energies(network)
-    (folder / "trips").mkdir()
+    (folder / "trips").mkdir(exist_ok=True)
     trips = Trips.made(options.edges, options.trips + SPARE, str(folder / "trips"))
     server = Server(folder / "server", file, port=options.port)
     first = server.start()

@@ -103,10 +103,15 @@ class Trips:
 
     @classmethod
     def made(cls, n_edges: int, count: int, folder: str) -> "Trips":
-        """Make them in a process of its own, whose memory is not that of the belief."""
-        command = [sys.executable, __file__, "trips", str(n_edges), str(count), folder]
-        subprocess.run(command, check=True)  # noqa: S603 - this very script
-        return cls(Path(folder) / "edges", np.load(Path(folder) / "starts.npy"))
+        """Make them in a process of its own, whose memory is not that of the belief.
+
+        Those that lie in the folder already are taken.
+        """
+        starts = Path(folder) / "starts.npy"
+        if not starts.exists():
+            command = [sys.executable, __file__, "trips", str(n_edges), str(count), folder]
+            subprocess.run(command, check=True)  # noqa: S603 - this very script
+        return cls(Path(folder) / "edges", np.load(starts))
 
     def part(self, begin: int, end: int) -> tuple[Rows, Rows]:
         """Return some of them."""
@@ -470,6 +475,6 @@ if __name__ == "__main__":
         write_trips(int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))
     elif len(sys.argv) > 1:
         with tempfile.TemporaryDirectory() as aside:
-            json.dump(measure(int(sys.argv[1]), aside), sys.stdout)
+            json.dump(measure(int(sys.argv[1]), [*sys.argv[2:], aside][0]), sys.stdout)
     else:
         main()

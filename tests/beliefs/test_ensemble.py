@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -128,13 +129,10 @@ def test_rows_say_what_the_summed_evidence_says(seen: Any, rng: np.random.Genera
     for form in (rows, rows.compact(), rows.compact() + Observations.nothing(N)):
         assert_allclose(form.times(columns), precision @ columns, atol=1e-9 * scale)
         assert_allclose(form.precision_diagonal, np.diag(precision), atol=1e-10 * scale)
-        inner, places, some = form.projected(columns, columns.T[:, :2].copy())
-        assert (np.diff(places) > 0).all()
-        carried = np.zeros((N, 2))
-        carried[places] = some
-        assert_allclose(inner, columns.T @ precision @ columns, atol=1e-8 * scale)
-        turned = columns @ columns.T[:, :2]
-        assert_allclose(carried, precision @ turned, atol=1e-8 * scale * N)
+        inner, carried, start = np.ones((3, 3)), np.ones((N, 2)), columns.T[:, :2].copy()
+        form.add_projected(columns, start, inner, carried)
+        assert_allclose(inner - 1, columns.T @ precision @ columns, atol=1e-8 * scale)
+        assert_allclose(carried - 1, precision @ columns @ start, atol=1e-8 * scale * N)
         assert_allclose(form.weighted, evidence.weighted, atol=1e-9 * scale)
         assert_allclose(form.squares, evidence.squares, atol=1e-9 * scale)
         assert_allclose(form.log_noise, evidence.log_noise, atol=1e-9)
@@ -247,6 +245,42 @@ def test_order_and_batches_do_not_matter(seen: Any, rng: np.random.Generator) ->
     assert_allclose(parts.mean, once.mean, atol=1e-5)
     assert_allclose(parts.draws, once.draws, atol=1e-5)
     assert_allclose(parts.variance, once.variance, atol=1e-5)
+
+
+@settings(deadline=None, max_examples=20)
+@given(functionals(), st.sampled_from([1e-7, 1e-3, 0.5]), st.integers(1, 3))
+def test_few_observations_at_a_time_are_solved_for_as_well_as_many(
+    seen: Any, tolerance: float, some: int
+) -> None:
+    rows, values, noise, _ = seen
+    keys = np.arange(values.size) + 50
+    start = ensemble(n_draws=15, tolerance=tolerance)  # fewer than a fourth are solved for apart
+    once, parts = start.condition_functionals(rows, values, noise, keys=keys), start
+    for begin in range(0, values.size, some):
+        few = slice(begin, begin + some)
+        parts = parts.condition_functionals(rows[few], values[few], noise[few], keys=keys[few])
+        assert parts.reached <= tolerance
+    exact = dense_after(EVERYTHING, (rows, values, noise))
+    deviation = np.sqrt(np.diag(exact.matrix))
+    rounding = 1e-5 * np.sqrt(np.diag(EVERYTHING.gram(ARMS, ARMS)))
+    for belief in (once, parts):  # what is left bounds every error
+        assert (np.abs(belief.mean - exact.mean) <= tolerance * deviation + rounding).all()
+    apart = np.abs(parts.draws - once.draws)
+    assert (apart <= 2 * tolerance * deviation[:, None] + rounding[:, None]).all()
+    assert_allclose(parts.noise, once.noise, atol=1e-9 * np.abs(once.noise).max() + 1e-12)
+
+
+@settings(deadline=None, max_examples=25)
+@given(functionals(4))
+def test_few_that_share_an_error_are_solved_for_as_in_all_columns(seen: Any) -> None:
+    start = ensemble(n_draws=15, tolerance=1e-7)
+    few = start.condition_functionals(*seen)
+    with patch("superarm.beliefs.ensemble.gp._FEW", 1_000):
+        whole = start.condition_functionals(*seen)
+    scale = np.sqrt(EVERYTHING.diagonal(ARMS).max())
+    assert_allclose(few.mean, whole.mean, atol=1e-5 * scale)
+    assert_allclose(few.draws, whole.draws, atol=1e-5 * scale)
+    assert_allclose(few.variance, whole.variance, atol=1e-4 * scale**2)
 
 
 def test_beliefs_of_many_arms_keep_less_and_are_right_to_six_digits(

@@ -50,6 +50,8 @@ UNEXPLAINED = 1e-3
 """The largest share of the variance of a summand of the kernel whose correlations are dropped."""
 
 _SOLVED_AT_ONCE = 64
+_FEW = 4  # observations that are a fourth of the columns, or fewer, are solved for themselves
+_LEAST_STEP, _ROOM = 0.05, 0.5  # shares of the tolerance
 _RESCALED, _TOO_SMALL = 4, 0.25
 
 
@@ -268,7 +270,10 @@ class EnsembleGP(ObservesSums):
         keys = seen.keys if keys is None else keys
         if keys is None:
             keys = self.count + np.arange(seen.n_rows)
-        noise = seen.noise(keyed_normals(self.seed, keys, self.n_draws))
+        normals = keyed_normals(self.seed, keys, self.n_draws)
+        if _FEW * seen.n_rows <= 1 + self.n_draws and not seen.has_diagonal:
+            return self._after_few(seen, normals)
+        noise = seen.noise(normals)
         said = seen.weighted - seen.times(self.prior.mean[:, None])[:, 0]
         told_now = np.column_stack([said, said[:, None] + noise]) - seen.times(self.field)
         equations = self.equations.after(seen)
@@ -283,6 +288,37 @@ class EnsembleGP(ObservesSums):
             residual=frozen(solved.residual),
             reached=solved.largest,
             iterations=solved.iterations,
+        )
+
+    def _after_few(self, seen: Observations, normals: Matrix) -> "EnsembleGP":
+        """Return the belief after fewer observations than draws.
+
+        What all solutions change by lies in the span of as many columns: these are solved for.
+        """
+        noise = seen.noise_of_rows(normals)
+        told = seen.surprise(self.prior.mean[:, None] + self.field)
+        told[:, 1:] += noise
+        equations = self.equations.after(seen)
+        right = self.root.transposed(seen.rows.T.toarray())
+        size = max(float(np.abs(told).sum(axis=0).max()), np.finfo(float).tiny)
+        allowed = max(self.tolerance - self.reached, _LEAST_STEP * self.tolerance)
+        step = equations.solved(np.zeros(right.shape), right, allowed / size)
+        latent, residual = self.latent + step.solution @ told, self.residual + step.residual @ told
+        field, iterations = self.field + step.values @ told, step.iterations
+        reached = float(norms_of(residual, self.root.dots).max())
+        if reached > self.tolerance:  # solved for further than needed, so that others may follow
+            solved = equations.solved(latent, residual, _ROOM * self.tolerance)
+            latent, residual, reached = solved.solution, solved.residual, solved.largest
+            field, iterations = field + solved.values, iterations + solved.iterations
+        return changed(
+            self,
+            equations=equations,
+            noise=frozen(self.noise + seen.rows.T @ noise),
+            latent=frozen(latent),
+            field=frozen(field),
+            residual=frozen(residual),
+            reached=reached,
+            iterations=iterations,
         )
 
     def condition_sums(

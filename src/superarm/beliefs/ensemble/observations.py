@@ -22,7 +22,7 @@ from scipy.sparse import csr_array
 from scipy.special import ndtri
 
 from superarm.arrays import Matrix, Rows, Vector, as_vector, frozen
-from superarm.beliefs.ensemble.products import Columns, Places, spread_products
+from superarm.beliefs.ensemble.products import Columns, Places, row_products, spread_products
 from superarm.beliefs.prior import checked_noise
 from superarm.beliefs.sums.evidence import Evidence, checked_common, floats, rows_times
 from superarm.threads import in_blocks, workers
@@ -200,18 +200,31 @@ class Observations:
             places: rising, shape (k,); all that rows speak of: then the rows of these arms
                 alone are returned.
         """
-        if self.shares.any():
-            begin = self.groups[:-1]
-            squares = np.add.reduceat(self.shares**2, begin)
-            shrink = (1 - np.sqrt(1 - squares)) / np.maximum(squares, np.finfo(float).tiny)
-            common = np.add.reduceat(self.shares[:, None] * normals, begin) * shrink[:, None]
-            normals = normals - self.shares[:, None] * _by_group(common, self.groups)
         rows = self.rows
         if places is not None:
             few = np.searchsorted(places, self.places)
             rows = csr_array((self.weights, few, self.starts), shape=(self.n_rows, places.size))
-        found: Matrix = rows.T @ normals
+        found: Matrix = rows.T @ self.noise_of_rows(normals)
         return found
+
+    def noise_of_rows(self, normals: Matrix) -> Matrix:
+        """Return columns of covariance I - V^T V, from standard normal ones, shape (m, s)."""
+        if not self.shares.any():
+            return normals
+        begin = self.groups[:-1]
+        squares = np.add.reduceat(self.shares**2, begin)
+        shrink = (1 - np.sqrt(1 - squares)) / np.maximum(squares, np.finfo(float).tiny)
+        common = np.add.reduceat(self.shares[:, None] * normals, begin) * shrink[:, None]
+        found: Matrix = normals - self.shares[:, None] * _by_group(common, self.groups)
+        return found
+
+    def surprise(self, values: Matrix) -> Matrix:
+        """Return by how much rows are not what these values of arms say, (I - V^T V)(y - W X).
+
+        Args:
+            values: shape (n, s).
+        """
+        return self._without_shared(self.targets[:, None] - self.rows @ values)
 
     @cached_property
     def precision_diagonal(self) -> Vector:
@@ -231,33 +244,33 @@ class Observations:
         shares = csr_array((self.shares, np.arange(self.n_rows), self.groups), shape=shape)
         return csr_array(shares @ self.rows)
 
-    def projected(self, features: Matrix, turned: Matrix) -> tuple[Matrix, Rows, Matrix]:
-        """Return what is said of features, U^T A U, and the rows of A U times a matrix.
+    def add_projected(
+        self, features: Matrix, turned: Matrix, inner: Matrix, carried: Matrix
+    ) -> None:
+        """Add what is said of features to U^T A U and to A U times a matrix, in place.
 
         Args:
             features: U, shape (n, R), of either precision.
             turned: shape (R, k).
-
-        Returns:
-            U^T A U, which arms anything is said of, ascending, shape (q,), and their rows of A U
-            times the matrix, shape (q, k); all other rows are zero.
+            inner: a sum of U^T A U, shape (R, R).
+            carried: a sum of A U times the matrix, shape (n, k).
         """
-        rank, single = features.shape[1], np.flatnonzero(self.diagonal)
-        places = np.union1d(self.places, single).astype(np.intp)
-        inner, carried = np.zeros((rank, rank)), np.zeros((places.size, turned.shape[1]))
+        told_of = np.zeros_like(inner)
         for part in self._parts():
-            seen = sparse_times(part.rows, features)
+            seen = np.empty((part.n_rows, features.shape[1]))
+            row_products(part.starts, part.places, part.weights, features, seen)
             told = part._without_shared(seen)  # noqa: SLF001 - its own class
-            inner += seen.T @ told
-            mine, few = np.unique(part.places, return_inverse=True)
+            told_of += seen.T @ told
+            mine, few = np.unique(part.places, return_inverse=True)  # others hear nothing of it
             rows = csr_array((part.weights, few, part.starts), shape=(part.n_rows, mine.size))
-            carried[np.searchsorted(places, mine)] += np.asarray(rows.T @ (told @ turned))
+            carried[mine] += np.asarray(rows.T @ (told @ turned))
+        single = np.flatnonzero(self.diagonal)
         for some in np.array_split(single, max(single.size // _AT_ONCE, 1)):
             seen = features[some].astype(np.float64)
             told = self.diagonal[some, None] * seen
-            inner += seen.T @ told
-            carried[np.searchsorted(places, some)] += told @ turned
-        return (inner + inner.T) / 2, places, carried
+            told_of += seen.T @ told
+            carried[some] += told @ turned
+        inner += (told_of + told_of.T) / 2
 
     def _parts(self) -> "list[Observations]":
         """Return the rows in pieces of whole groups."""
@@ -512,14 +525,3 @@ def _joined(left: Rows, right: Rows) -> Rows:
     """Return where parts begin if one list is put behind another."""
     joined: Rows = np.concatenate([left, right[1:] + left[-1]])
     return joined
-
-
-def sparse_times(rows: csr_array, columns: Matrix) -> Matrix:
-    """Return sparse rows times columns that may be of single precision, in double precision."""
-    if columns.dtype == np.float64:
-        found: Matrix = rows @ columns
-        return found
-    used, where = np.unique(rows.indices, return_inverse=True)
-    few = csr_array((rows.data, where, rows.indptr), shape=(rows.shape[0], used.size))
-    dense: Matrix = few @ columns[used].astype(np.float64)
-    return dense

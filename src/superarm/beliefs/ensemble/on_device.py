@@ -312,12 +312,11 @@ class DeviceEquations:
 
     def after(self, seen: Observations) -> "DeviceEquations":
         """Return them after more observations."""
-        host = self.root.host
-        more, *_ = seen.projected(host.features, np.zeros((host.rank, 0)))
+        host, inner = self.root.host, self.inner.copy()
+        none, no_rows = np.zeros((host.rank, 0)), np.zeros((host.n_arms, 0))
+        seen.add_projected(host.features, none, inner, no_rows)
         piece = DeviceObservations(self.device, seen.compact())
-        later = changed(
-            self, observations=(*self.observations, piece), inner=frozen(self.inner + more)
-        )
+        later = changed(self, observations=(*self.observations, piece), inner=frozen(inner))
         if later.count < 2 * self.turned_at:
             carried = self.carried + piece.times(self.felt)
             return changed(later, carried=carried)

@@ -19,6 +19,21 @@ Places: TypeAlias = NDArray[np.int32]
 
 
 @compiled_in_any_order
+def row_products(
+    starts: Rows, places: Places, weights: Vector, columns: Columns, sums: Columns
+) -> None:
+    """Write sparse rows times columns of either precision, in that of the sums."""
+    width = columns.shape[1]
+    for row in range(starts.size - 1):
+        for j in range(width):
+            sums[row, j] = 0.0
+        for entry in range(starts[row], starts[row + 1]):
+            place, weight = places[entry], weights[entry]
+            for j in range(width):
+                sums[row, j] += weight * columns[place, j]
+
+
+@compiled_in_any_order
 def spread_products(  # noqa: C901, PLR0912, PLR0913, PLR0917 - rows, groups of them, and columns
     starts: Rows,
     places: Places,

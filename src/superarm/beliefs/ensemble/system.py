@@ -91,29 +91,34 @@ class Equations:
 
     def after(self, seen: Observations) -> "Equations":
         """Return them after more observations."""
-        more, places, rows = seen.projected(self.root.features, self.turned)
-        carried = self.carried.copy()
-        carried[places] += rows
+        turning = self.count + seen.count >= 2 * self.turned_at
+        turned = self.turned[:, :0] if turning else self.turned
+        inner, carried = self.inner.copy(), self.carried[:, : turned.shape[1]].copy()
+        seen.add_projected(self.root.features, turned, inner, carried)
         later = changed(
             self,
             observations=_merged((*self.observations, seen.compact())),
-            inner=frozen(self.inner + more),
+            inner=frozen(inner),
             carried=frozen(carried),
         )
-        return later._turned() if later.count >= 2 * self.turned_at else later  # noqa: SLF001 - its own class
+        diagonal = self.precision_diagonal + seen.precision_diagonal
+        later.__dict__["precision_diagonal"] = frozen(diagonal)
+        return later._turned() if turning else later  # noqa: SLF001 - its own class
 
     def _turned(self) -> "Equations":
         """Return them with E chosen anew."""
         values, vectors = np.linalg.eigh(self.inner)
         turned = np.ascontiguousarray(vectors[:, values > KNOWN_WELL])
         felt = self.root.features_times(turned)
-        return changed(
+        later = changed(
             self,
             turned=frozen(turned),
             felt=frozen(felt),
             carried=frozen(self.said(felt)),
             turned_at=self.count,
         )
+        later.__dict__["precision_diagonal"] = self.precision_diagonal
+        return later
 
     @cached_property
     def precision_diagonal(self) -> Vector:
