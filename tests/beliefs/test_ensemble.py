@@ -91,6 +91,22 @@ def test_the_root_and_its_transpose_are_adjoint(rng: np.random.Generator) -> Non
     assert_allclose(left, right, atol=1e-10)
 
 
+@given(rngs(), st.sampled_from([1, 3, 16, 17]))
+def test_features_of_single_precision_are_multiplied_in_double_precision(
+    rng: np.random.Generator, columns: int
+) -> None:
+    features: Any = rng.standard_normal((N, 7), dtype=np.float32)
+    root = PriorRoot(features, np.ones(N), (), 0.0)
+    latent, values = rng.standard_normal((7, columns)), rng.standard_normal((N, columns))
+    values[rng.random(N) < 0.5] = 0.0
+    exact = features.astype(np.float64)
+    assert_allclose(root.features_times(latent), exact @ latent, atol=1e-13 * 7 * 30)
+    assert_allclose(root.of_features(values), exact.T @ values, atol=1e-13 * N * 30)
+    rough = root.of_features(values.astype(np.float32))
+    assert rough.dtype == np.float32
+    assert_allclose(rough, exact.T @ values, atol=1e-6 * N * 30)
+
+
 @given(kernels(), finite(1e-6, 0.2))
 def test_what_features_leave_stays_on_the_diagonal(kernel: Kernel, share: float) -> None:
     arms = random_arms(N, 2, seed=2)
@@ -430,6 +446,8 @@ def test_bad_observations_are_refused_and_change_nothing() -> None:
             belief.condition_functionals(rows, values, noise, keys=keys)
     with pytest.raises(ValueError, match="no sum may be empty"):
         belief.condition_sums(ARMS.take([0]), [0, 1, 1], [1.0, 2.0])
+    with pytest.raises(ValueError, match="made compact"):
+        belief.condition_observations(Observations.of_functionals(good, [1.0, 2.0], 1.0).compact())
     assert belief.count == 0
 
 

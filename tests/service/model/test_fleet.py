@@ -329,7 +329,7 @@ def test_large_networks_are_an_ensemble_and_go_through_shared_memory(
 
 
 def test_what_takes_long_is_kept_and_damaged_files_are_made_anew(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("superarm.service.model.fleet.MOST_ARMS", 100)
     monkeypatch.setattr("superarm.service.model.fleet._WORTH_A_FILE", 10)
@@ -350,6 +350,12 @@ def test_what_takes_long_is_kept_and_damaged_files_are_made_anew(
         assert_allclose(again.draws, first.draws, rtol=1e-12)
         assert_allclose(fleet.usual_times.covariance, times.covariance, rtol=1e-12)
         assert_array_equal(fleet.time_model.features, Fleet(CITY).time_model.features)
+    (tmp_path / "file").touch()
+    with caplog.at_level("WARNING", "superarm.service"):
+        without = Fleet(CITY, tmp_path / "file" / KNOWN).prior()
+    assert "every start takes longer" in caplog.text
+    assert isinstance(without, EnsembleGP)
+    assert_array_equal(without.root.features, first.root.features)
     other = generate_city(seed=9, n_edges=600).largest_component()
     Fleet(CITY, known).prior()
     found = Fleet(other, known).prior()

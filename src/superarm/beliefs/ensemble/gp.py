@@ -51,7 +51,7 @@ UNEXPLAINED = 1e-3
 
 _SOLVED_AT_ONCE = 64
 _FEW = 4  # observations that are a fourth of the columns, or fewer, are solved for themselves
-_LEAST_STEP, _ROOM = 0.05, 0.5  # shares of the tolerance
+_STEP, _LEAST_STEP, _ROOM = 0.5, 0.05, 0.5  # shares of what is left, and of the tolerance
 _RESCALED, _TOO_SMALL = 4, 0.25
 
 
@@ -265,61 +265,59 @@ class EnsembleGP(ObservesSums):
         """
         if not seen.count:
             return self
+        if seen.has_diagonal:
+            msg = "these observations were made compact; condition on them as they were before"
+            raise ValueError(msg)
         if self.root.features.dtype == np.float32:  # as features of so many arms are
             seen = seen.rounded()
         keys = seen.keys if keys is None else keys
         if keys is None:
             keys = self.count + np.arange(seen.n_rows)
-        normals = keyed_normals(self.seed, keys, self.n_draws)
-        if _FEW * seen.n_rows <= 1 + self.n_draws and not seen.has_diagonal:
-            return self._after_few(seen, normals)
-        noise = seen.noise(normals)
-        said = seen.weighted - seen.times(self.prior.mean[:, None])[:, 0]
-        told_now = np.column_stack([said, said[:, None] + noise]) - seen.times(self.field)
+        noise = seen.noise_of_rows(keyed_normals(self.seed, keys, self.n_draws))
+        told = seen.surprise(self.prior.mean, self.field)
+        told[:, 1:] += noise
         equations = self.equations.after(seen)
-        residual = self.residual + self.root.transposed(told_now)
-        solved = equations.solved(self.latent, residual, self.tolerance)
+        few = _FEW * seen.n_rows <= told.shape[1]
+        solved = (self._after_few if few else self._after_many)(equations, seen.rows, told)
         return changed(
             self,
             equations=equations,
-            noise=frozen(self.noise + noise),
+            noise=frozen(self.noise + seen.rows.T @ noise),
             latent=frozen(solved.solution),
-            field=frozen(self.field + solved.values),
+            field=frozen(solved.values),
             residual=frozen(solved.residual),
             reached=solved.largest,
             iterations=solved.iterations,
         )
 
-    def _after_few(self, seen: Observations, normals: Matrix) -> "EnsembleGP":
-        """Return the belief after fewer observations than draws.
+    def _after_many(self, equations: Equations, rows: csr_array, told: Matrix) -> Solved:
+        """Return all solutions and the values of arms after what rows have told."""
+        residual = self.root.transposed(rows.T @ told)
+        residual += self.residual
+        solved = equations.solved(self.latent, residual, self.tolerance)
+        np.add(solved.values, self.field, out=solved.values)
+        return solved
+
+    def _after_few(self, equations: Equations, rows: csr_array, told: Matrix) -> Solved:
+        """Return the same after fewer observations than draws.
 
         What all solutions change by lies in the span of as many columns: these are solved for.
         """
-        noise = seen.noise_of_rows(normals)
-        told = seen.surprise(self.prior.mean[:, None] + self.field)
-        told[:, 1:] += noise
-        equations = self.equations.after(seen)
-        right = self.root.transposed(seen.rows.T.toarray())
+        right = self.root.transposed(rows.T.toarray())
         size = max(float(np.abs(told).sum(axis=0).max()), np.finfo(float).tiny)
-        allowed = max(self.tolerance - self.reached, _LEAST_STEP * self.tolerance)
+        # what is left and what is added have next to nothing in common, in so many dimensions
+        room = np.sqrt(max(self.tolerance**2 - self.reached**2, 0.0))
+        allowed = max(_STEP * room, _LEAST_STEP * self.tolerance)
         step = equations.solved(np.zeros(right.shape), right, allowed / size)
-        latent, residual = self.latent + step.solution @ told, self.residual + step.residual @ told
-        field, iterations = self.field + step.values @ told, step.iterations
+        latent, values = self.latent + step.solution @ told, self.field + step.values @ told
+        residual = self.residual + step.residual @ told
         reached = float(norms_of(residual, self.root.dots).max())
-        if reached > self.tolerance:  # solved for further than needed, so that others may follow
-            solved = equations.solved(latent, residual, _ROOM * self.tolerance)
-            latent, residual, reached = solved.solution, solved.residual, solved.largest
-            field, iterations = field + solved.values, iterations + solved.iterations
-        return changed(
-            self,
-            equations=equations,
-            noise=frozen(self.noise + seen.rows.T @ noise),
-            latent=frozen(latent),
-            field=frozen(field),
-            residual=frozen(residual),
-            reached=reached,
-            iterations=iterations,
-        )
+        if reached <= self.tolerance:
+            return Solved(latent, residual, reached, step.iterations, values)
+        # further than needed, so that others may follow
+        solved = equations.solved(latent, residual, _ROOM * self.tolerance)
+        np.add(solved.values, values, out=solved.values)
+        return solved._replace(iterations=solved.iterations + step.iterations)
 
     def condition_sums(
         self,

@@ -218,13 +218,18 @@ class Observations:
         found: Matrix = normals - self.shares[:, None] * _by_group(common, self.groups)
         return found
 
-    def surprise(self, values: Matrix) -> Matrix:
-        """Return by how much rows are not what these values of arms say, (I - V^T V)(y - W X).
+    def surprise(self, mean: Vector, field: Matrix) -> Matrix:
+        """Return by how much rows are not what arms are said to be, (I - V^T V)(y - W (m + X)).
 
         Args:
-            values: shape (n, s).
+            mean: m, shape (n,).
+            field: X, shape (n, s).
+
+        Returns:
+            one row per row, shape (m, s).
         """
-        return self._without_shared(self.targets[:, None] - self.rows @ values)
+        expected = (self.rows @ mean)[:, None] + self.rows @ field
+        return self._without_shared(self.targets[:, None] - expected)
 
     @cached_property
     def precision_diagonal(self) -> Vector:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from superarm.arrays import Rows, Vector
+from superarm.arrays import Matrix, Rows, Vector
 from superarm.compiling import compiled_in_any_order
 
 Columns: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.floating[Any]]]
@@ -31,6 +31,44 @@ def row_products(
             place, weight = places[entry], weights[entry]
             for j in range(width):
                 sums[row, j] += weight * columns[place, j]
+
+
+@compiled_in_any_order
+def add_rows(rows: Columns, values: Matrix, first: int, last: int, total: Matrix) -> None:
+    """Add the transposed rows from `first` up to `last` times their values, in double precision.
+
+    Args:
+        rows: of either precision, shape (n, R).
+        values: shape (n, s).
+        first: row.
+        last: row.
+        total: shape (s, R).
+    """
+    for row in range(first, last):
+        for column in range(values.shape[1]):
+            value = values[row, column]
+            if value != 0.0:
+                for j in range(rows.shape[1]):
+                    total[column, j] += value * rows[row, j]
+
+
+@compiled_in_any_order
+def write_rows(rows: Columns, values: Matrix, first: int, last: int, found: Matrix) -> None:
+    """Write the rows from `first` up to `last` times columns, in double precision.
+
+    Args:
+        rows: of either precision, shape (n, R).
+        values: the columns one after the other, shape (s, R).
+        first: row.
+        last: row.
+        found: shape (n, s).
+    """
+    for row in range(first, last):
+        for column in range(values.shape[0]):
+            total = 0.0
+            for j in range(rows.shape[1]):
+                total += rows[row, j] * values[column, j]
+            found[row, column] = total
 
 
 @compiled_in_any_order

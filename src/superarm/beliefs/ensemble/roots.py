@@ -32,15 +32,19 @@ import numpy as np
 from superarm.arms import Arms
 from superarm.arrays import Matrix, Rows, Vector, frozen
 from superarm.beliefs.ensemble.features import precision_of, spanned
+from superarm.beliefs.ensemble.products import add_rows, write_rows
 from superarm.beliefs.ensemble.solving import dots_of
 from superarm.beliefs.ensemble.tiled import MOST_TILED, TiledRest
 from superarm.beliefs.rows import tiles
 from superarm.errors import CapacityError
 from superarm.kernels import Beside, Constant, GraphMatern, Kernel, Linear, OnFeatures, PerArm
 from superarm.kernels.base import Product, Sum
+from superarm.threads import in_blocks, workers
 
 MOST_FEATURES = 1_500
 """The most features of one summand, for more arms than that."""
+
+_FEW_COLUMNS = 16  # for more, features are made double, a tile at a time
 
 Rest = Literal["auto", "diagonal", "tiles"]
 """Where what features leave of a kernel stays: on the diagonal if it is little enough and by tiles
@@ -207,6 +211,14 @@ class PriorRoot:
             found = self.features @ latent.astype(self.features.dtype)
             return cast("Matrix", found.astype(latent.dtype, copy=False))
         values = np.empty((self.n_arms, latent.shape[1]))
+        if latent.shape[1] <= _FEW_COLUMNS:
+            columns, cuts = np.ascontiguousarray(latent.T), self._cuts
+
+            def work(part: int, _: int) -> None:
+                write_rows(self.features, columns, cuts[part], cuts[part + 1], values)
+
+            in_blocks(len(cuts) - 1, work, (1,))
+            return values
         for part in tiles(self.n_arms):
             values[part] = self.features[part].astype(np.float64) @ latent
         return values
@@ -216,12 +228,25 @@ class PriorRoot:
         if self._rough(values):
             found = self.features.T @ values.astype(self.features.dtype, copy=False)
             return cast("Matrix", found.astype(values.dtype, copy=False))
+        if values.shape[1] <= _FEW_COLUMNS:
+            cuts = self._cuts
+            totals = np.zeros((len(cuts) - 1, values.shape[1], self.rank))
+
+            def work(part: int, _: int) -> None:
+                add_rows(self.features, values, cuts[part], cuts[part + 1], totals[part])
+
+            in_blocks(len(totals), work, (1,))
+            return cast("Matrix", totals.sum(axis=0).T)
         total = np.zeros((self.rank, values.shape[1]))
-        rows = np.flatnonzero(values.any(axis=1))  # few, if they come from few observations
-        for part in tiles(rows.size):
-            some = part if rows.size == self.n_arms else rows[part]
-            total += self.features[some].astype(np.float64).T @ values[some]
+        for part in tiles(self.n_arms):
+            total += self.features[part].astype(np.float64).T @ values[part]
         return total
+
+    @property
+    def _cuts(self) -> list[int]:
+        """Where arms are dealt out to threads."""
+        many = workers()
+        return [self.n_arms * part // many for part in range(many + 1)]
 
     def _rough(self, columns: Matrix) -> bool:
         """Whether products may be taken in the precision of the features."""

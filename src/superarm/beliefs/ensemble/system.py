@@ -103,7 +103,10 @@ class Equations:
         )
         diagonal = self.precision_diagonal + seen.precision_diagonal
         later.__dict__["precision_diagonal"] = frozen(diagonal)
-        return later._turned() if turning else later  # noqa: SLF001 - its own class
+        if turning:
+            return later._turned()  # noqa: SLF001 - its own class
+        later.__dict__["_felt_rough"] = self._felt_rough
+        return later
 
     def _turned(self) -> "Equations":
         """Return them with E chosen anew."""
@@ -158,7 +161,7 @@ class Equations:
 
         Args:
             start: solutions so far, shape (p, s).
-            residual: what is left of their equations, shape (p, 1 + S).
+            residual: what is left of their equations, shape (p, s); it is written over.
             tolerance: the largest norm of a residual.
         """
         solution, left, iterations = start, residual, 0
@@ -169,9 +172,10 @@ class Equations:
                 break
             step, moved, count = self._step(left, tolerance)
             iterations += count
-            left = left - step
-            left -= self.root.transposed(self.said(moved))
+            left -= step
             solution = solution + step
+            del step  # large, as all of these are
+            left -= self.root.transposed(self.said(moved))
             values += moved
             before, largest = largest, self._largest(left)
             if not largest <= STALLED * before and largest > tolerance:
@@ -219,7 +223,7 @@ class Equations:
 
         That is a single one, but for kernels kept by tiles: inner products there are differences.
         """
-        return values if self.root.rests else cast("Matrix", values.astype(np.float32))
+        return values if self.root.rests else cast("Matrix", values.astype(np.float32, copy=False))
 
     def _largest(self, residual: Matrix) -> float:
         return float(norms_of(residual, self.root.dots).max(initial=0.0))

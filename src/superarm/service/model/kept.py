@@ -1,6 +1,7 @@
 """Arrays that take long to make, kept in files: made once, then read where they lie."""
 
 import json
+import logging
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from superarm.saving.files import write_atomically
 
 Arrays: TypeAlias = Mapping[str, Any]
 """Arrays by name."""
+
+logger = logging.getLogger("superarm.service")
 
 _FORMAT = 1
 _AT_ONCE = 2**24
@@ -36,12 +39,23 @@ class Kept:
     mark: str
 
     def found_or_made(self, name: str, make: Callable[[], Arrays]) -> Arrays:
-        """Return arrays from their files; they are made and written if these are not sound."""
+        """Return arrays from their files; they are made and written if these are not sound.
+
+        Where they cannot be written the service does without, and says so.
+        """
         found = self._found(name)
         if found is not None:
             return found
         made = make()
-        self._write(name, made)
+        try:
+            self._write(name, made)
+        except OSError as error:  # a full disk, a folder that may not be written
+            logger.warning(
+                "%s is not kept in %s, so that every start takes longer: %s",
+                name,
+                self.folder,
+                error,
+            )
         return made
 
     def _found(self, name: str) -> Arrays | None:
