@@ -15,7 +15,7 @@ from strategies import random_arms, seeds
 from superarm import Agent, CapacityError, Round, load, save
 from superarm.beliefs import EnsembleGP, FiniteGP
 from superarm.beliefs.ensemble import DeviceEnsembleGP, PriorRoot
-from superarm.beliefs.ensemble.on_device import DeviceGraph
+from superarm.beliefs.ensemble.device_parts import DeviceGraph
 from superarm.devices import Device
 from superarm.kernels import Beside, GraphMatern, Linear, Matern52, OnFeatures, PerArm
 from superarm.oracles import Subsets, TopK
