@@ -405,6 +405,26 @@ def test_rewards_totals_and_evidence_are_the_same_observations(
     assert_allclose(again.mean, expected.again(expected.prior, 2.0).mean, atol=1e-6)
 
 
+@settings(deadline=None, max_examples=20)
+@given(rngs(), st.sampled_from([1e-6, 1e-8, 1e-10, 1e-12]), st.booleans())
+def test_noise_too_small_for_single_precision_is_solved_for_in_double_precision(
+    rng: np.random.Generator, noise: float, one_by_one: bool
+) -> None:
+    dense = rng.standard_normal((4, N)) * (rng.random((4, N)) < 0.3)
+    rows, values, keys = csr_array(dense), rng.standard_normal(4), np.arange(4)
+    belief, tolerance = ensemble(n_draws=15, tolerance=0.05), 0.05
+    for some in np.array_split(keys, 4 if one_by_one else 1):
+        belief = belief.condition_functionals(rows[some], values[some], noise, keys=keys[some])
+    assert belief.reached <= tolerance
+    gram = EVERYTHING.gram(ARMS, ARMS)
+    gain = np.linalg.lstsq(dense @ gram @ dense.T + noise * np.eye(4), dense @ gram)[0].T
+    deviation = np.sqrt(np.maximum(np.diag(gram - gain @ dense @ gram), 0.0))
+    error = np.abs(belief.mean - 0.5 - gain @ (values - 0.5 * dense.sum(axis=1)))
+    assert (error <= tolerance * deviation + 1e-4).all()
+    seen = np.flatnonzero(np.abs(dense).sum(axis=1) > 0.5)  # what is known to the noise
+    assert (np.abs(dense @ belief.mean - values)[seen] <= 5 * np.sqrt(noise) + 1e-7).all()
+
+
 def test_tiny_noise_is_an_error_and_not_an_answer() -> None:
     rng = np.random.default_rng(0)
     rows = csr_array((rng.random((60, N)) < 0.4).astype(float))

@@ -70,7 +70,7 @@ def conjugate_gradients(
     """
     solution = np.zeros_like(right)
     norms = norms_of(right, dots)
-    busy = np.flatnonzero(norms > tolerance)
+    busy = np.flatnonzero(~(norms <= tolerance))
     left = right[:, busy]
     ahead, gain = left.copy(), norms[busy] ** 2
     iterations = 0
@@ -93,7 +93,7 @@ def conjugate_gradients(
             solution[:, busy] += pushed
         norms[busy] = norms_of(left, dots)
         iterations += 1
-        fresh, go_on = norms[busy] ** 2, norms[busy] > tolerance[busy]
+        fresh, go_on = norms[busy] ** 2, ~(norms[busy] <= tolerance[busy])  # nan goes on, and fails
         ahead *= (fresh / gain).astype(right.dtype)
         ahead += left
         if not go_on.all():

@@ -9,12 +9,13 @@ common) would take conjugate gradients hundreds of steps; the few of them whose 
 .. math:: \Pi\, (I + L^T A\, (I - L E F^{-1} C^T) L)\, y = \Pi\, (r - L^T C F^{-1} E^T r) ,
 
 a matrix whose condition grows slowly with the observations. Its products are taken in single
-precision; residuals are computed anew in double precision, and what is left is solved for again.
+precision, as long as that leads anywhere; residuals are computed anew in double precision, and what
+is left is solved for again.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import cast
+from functools import cached_property, partial
+from typing import TypeAlias, cast
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky
@@ -43,6 +44,9 @@ DOUBLE = 1e-9
 
 STALLED = 0.5
 """A solution that leaves more than this share of a residual gets no better."""
+
+Kind: TypeAlias = type[np.float32] | type[np.float64]
+"""The numbers that products within a solution are taken of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +109,8 @@ class Equations:
         later.__dict__["precision_diagonal"] = frozen(diagonal)
         if turning:
             return later._turned()  # noqa: SLF001 - its own class
-        later.__dict__["_felt_rough"] = self._felt_rough
+        if "_felt_rough" in self.__dict__:
+            later.__dict__["_felt_rough"] = self._felt_rough
         return later
 
     def _turned(self) -> "Equations":
@@ -166,37 +171,54 @@ class Equations:
         """
         solution, left, iterations = start, residual, 0
         values = np.zeros((self.root.n_arms, start.shape[1]))
+        # inner products of kernels kept by tiles are differences
+        kind: Kind = np.float64 if self.root.rests else np.float32
         largest = self._largest(left)
         for _ in range(REFINEMENTS):
             if largest <= tolerance:
                 break
-            step, moved, count = self._step(left, tolerance)
+            before = largest
+            try:
+                step, moved, count = self._step(left, tolerance, kind)
+            except NumericalError:
+                if kind is np.float64:
+                    raise
+                kind = np.float64  # rounding was in the way
+                continue
             iterations += count
             left -= step
             solution = solution + step
             del step  # large, as all of these are
             left -= self.root.transposed(self.said(moved))
             values += moved
-            before, largest = largest, self._largest(left)
-            if not largest <= STALLED * before and largest > tolerance:
-                break
+            largest = self._largest(left)
+            if not largest <= max(STALLED * before, tolerance):
+                if kind is np.float64:
+                    break
+                kind = np.float64
         if largest <= tolerance:
             return Solved(solution, left, largest, iterations, values)
         raise stalled(largest, tolerance)
 
-    def _step(self, residual: Matrix, tolerance: float) -> tuple[Matrix, Matrix, int]:
-        """Return what to add to solutions and to values of arms, and how many iterations."""
-        rank = self.root.rank
+    def _step(self, residual: Matrix, tolerance: float, kind: Kind) -> tuple[Matrix, Matrix, int]:
+        """Return what to add to solutions and to values of arms, and how many iterations.
+
+        Args:
+            residual: what is left, shape (p, s).
+            tolerance: how little of it is asked for.
+            kind: of the numbers that products are taken of.
+        """
+        rank, dots = self.root.rank, self.root.dots
         known = self.turned.T @ residual[:rank]
-        right = self.root.transposed(self._rough(-self.carried @ self._over(known)))
+        pushed = -self.carried @ self._over(known)
+        right = self.root.transposed(pushed.astype(kind, copy=False))
         right += residual
         self._without_known(right)
-        dots, share = self.root.dots, DOUBLE if self.root.rests else SINGLE
+        share = DOUBLE if kind is np.float64 else SINGLE
         goal = np.maximum(0.9 * tolerance, share * norms_of(right, dots))
-        with np.errstate(over="ignore", invalid="ignore"):  # it is told that nothing converges
-            found, iterations = conjugate_gradients(
-                self._rest_times, self._rough(right), goal, dots
-            )
+        times = partial(self._rest_times, felt=self.felt_as(kind))
+        with np.errstate(all="ignore"):  # it is told that nothing converges
+            found, iterations = conjugate_gradients(times, right, goal, dots)
         step = found.astype(np.float64)
         moved = self.root.times(step)
         shift = self._over(known - self.carried.T @ moved)
@@ -204,26 +226,23 @@ class Equations:
         moved += self.felt @ shift
         return step, moved, iterations
 
-    def _rest_times(self, latent: Matrix) -> Matrix:
+    def _rest_times(self, latent: Matrix, felt: Matrix) -> Matrix:
         values = self.root.times(latent)
         # in double precision: an error here would count as often as all have observed it
-        known = self._over(self.carried.T @ values.astype(np.float64))
-        values -= self._felt_rough @ self._rough(known)
+        known = self._over(self.carried.T @ values.astype(np.float64, copy=False))
+        values -= felt @ known.astype(felt.dtype, copy=False)
         found = self.root.transposed(self.said(values))
         found += latent
         self._without_known(found)
         return found
 
+    def felt_as(self, kind: Kind) -> Matrix:
+        """Return L E in a precision."""
+        return self.felt if kind is np.float64 else self._felt_rough
+
     @cached_property
     def _felt_rough(self) -> Matrix:
-        return self._rough(self.felt)
-
-    def _rough(self, values: Matrix) -> Matrix:
-        """Return numbers in the precision of products within a solution.
-
-        That is a single one, but for kernels kept by tiles: inner products there are differences.
-        """
-        return values if self.root.rests else cast("Matrix", values.astype(np.float32, copy=False))
+        return cast("Matrix", self.felt.astype(np.float32))
 
     def _largest(self, residual: Matrix) -> float:
         return float(norms_of(residual, self.root.dots).max(initial=0.0))
