@@ -18,15 +18,22 @@ PAGES = [
 ]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES]
 WITH_CODE = [path for path in DOCUMENTS if "```python" in path.read_text(encoding="utf-8")]
+NEEDED = (
+    ("import pandas", "pandas", "tables"),
+    ("import pandas", "narwhals", "tables"),
+    ("from superarm.simulation", "libsumo", "simulation"),
+    ("from superarm.simulation", "sumolib", "simulation"),
+)
+"""What a page's code needs besides the core: a sign of it, the module, and the extra."""
 
 
 @pytest.mark.parametrize("document", WITH_CODE, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_code_blocks_run(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = document.read_text(encoding="utf-8")
-    if "import pandas" in text:
-        require_module("pandas", "tables")
-        require_module("narwhals", "tables")
+    for sign, module, extra in NEEDED:
+        if sign in text:
+            require_module(module, extra)
     names: dict[str, object] = {"__name__": "__main__"}
     for block in re.finditer(r"```python\n(.*?)```", text, re.DOTALL):
         line = text[: block.start()].count("\n") + 1

@@ -1,5 +1,8 @@
 """Logs of vehicles as energies of edges."""
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +10,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from strategies import rngs
-from superarm.simulation import Drive, Trip, gps_of
+from superarm.navigation import generate_city
+from superarm.simulation import Drive, SimulationError, SumoWorld, Trip, gps_of
 from superarm.simulation.drives import drive_of
 from superarm.simulation.simulator import Watched
 
@@ -74,3 +78,17 @@ def test_gps_is_as_noisy_as_said() -> None:
     bare = Drive(TRIP, np.array([0]), np.zeros(1), nothing, nothing)
     with pytest.raises(ValueError, match="trace=True"):
         gps_of(bare, 5.0, 10.0, 0.0, rng)
+
+
+def test_a_world_that_cannot_be_made_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def missing(*_: object) -> Path:
+        msg = "simulations need SUMO"
+        raise SimulationError(msg)
+
+    monkeypatch.setattr("superarm.simulation.world.write_sumo", missing)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(SimulationError, match="need SUMO"):
+        SumoWorld(generate_city(seed=1, n_edges=500))
+    assert list(tmp_path.iterdir()) == []

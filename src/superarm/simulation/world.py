@@ -94,14 +94,20 @@ class SumoWorld:
     def __post_init__(self) -> None:
         """Export the network if it is ours; read it if it is SUMO's."""
         self._folder: Any = None
-        if isinstance(self.source, RoadNetwork):
-            self._folder = tempfile.TemporaryDirectory(prefix="superarm-world-")
-            self.file = write_sumo(self.source, Path(self._folder.name) / "city.net.xml")
-        else:
-            self.file = Path(self.source).resolve()
-        self.network = read_sumo(self.file).largest_component()
         self._simulator: Simulator | None = None
         self._rounds: dict[int, Trip] = {}
+        try:
+            self.file = self._exported()
+            self.network = read_sumo(self.file).largest_component()
+        except BaseException:
+            self.close()
+            raise
+
+    def _exported(self) -> Path:
+        if not isinstance(self.source, RoadNetwork):
+            return Path(self.source).resolve()
+        self._folder = tempfile.TemporaryDirectory(prefix="superarm-world-")
+        return write_sumo(self.source, Path(self._folder.name) / "city.net.xml")
 
     def trips(
         self, number: int, count: int, first_s: float, last_s: float, seed: int = 0
