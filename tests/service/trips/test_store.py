@@ -179,6 +179,69 @@ def test_new_trips_are_read_once(database: Database) -> None:
     assert_allclose(belief.mean, believed(database)[0].mean, atol=1e-9)
 
 
+@pytest.mark.parametrize("at_most", [1, 3, 4, 100])
+def test_trips_read_in_pieces_are_all_read_and_once(database: Database, at_most: int) -> None:
+    store, history = store_of(database), History(database, READER)
+    store.keep([reported(i, total=i % 2 == 0) for i in range(9)])
+    cursor, seen, pieces = Cursor(), [], 0
+    belief, visits = FLEET.prior(), np.zeros(CITY.n_edges)
+    while True:
+        news = history.since(cursor, at_most=at_most)
+        assert news.restart == (pieces == 0)
+        assert news.goes_on == (pieces > 0)
+        assert news.trips <= at_most
+        assert news.oldest_us == 0  # nobody waits for what is old
+        parts = [part for part in history.again(news) if isinstance(part, list)]
+        found = [one.sequence for part in parts for one in part]
+        assert len(found) == news.trips
+        seen += found
+        if pieces or news.more:  # they were compared with predictions long ago
+            assert news.singly == ()
+        cursor, pieces = news.cursor, pieces + 1
+        belief = belief.condition_evidence(news.evidence)
+        visits = visits + news.visits
+        if pieces == 1:
+            store.keep([reported(9)])  # meanwhile; belongs to what is read later
+        if not news.more:
+            break
+    assert pieces == 9 // at_most + 1
+    later = history.since(cursor, at_most=at_most)
+    assert later.trips == 1
+    assert later.oldest_us > 0
+    assert len(later.singly) == 1
+    assert len(set(seen)) == len(seen) == 9
+    belief, visits = belief.condition_evidence(later.evidence), visits + later.visits
+    assert_same_belief((belief, visits, 10), believed(database))
+
+
+def test_a_piece_may_end_with_a_trip_that_makes_no_sense(database: Database) -> None:
+    store, history = store_of(database), History(database, READER)
+    store.keep([reported(i) for i in range(6)])
+    first = history.since(Cursor(), at_most=2)
+    with database.engine.begin() as connection:
+        last = first.cursor.sequence + 2
+        spoil = text("UPDATE trips SET vehicle = '\"x\"' WHERE sequence = :last")
+        connection.execute(spoil, {"last": last})
+    second = history.since(first.cursor, at_most=2)
+    assert (second.trips, second.unreadable, second.more) == (1, 1, True)
+    third = history.since(second.cursor, again=False, at_most=5)
+    assert (third.trips, third.restart, third.more) == (2, False, False)
+
+
+def test_a_history_that_changes_between_pieces_is_read_again(database: Database) -> None:
+    store, history = store_of(database), History(database, READER)
+    store.keep([reported(i) for i in range(6)])
+    piece = history.since(Cursor(), at_most=2)
+    assert history.fold(now_us() + 1) == 6
+    again = history.since(piece.cursor, at_most=2)
+    assert again.restart
+    assert again.trips == 6
+    assert not again.more
+    assert_same_belief(
+        (FLEET.prior().condition_evidence(again.evidence), again.visits, 6), believed(database)
+    )
+
+
 def test_folding_changes_no_belief_and_forgets_no_id(database: Database) -> None:
     store, history = store_of(database), History(database, READER)
     store.keep([reported(i, key=f"k{i % 2}", total=i % 3 == 0) for i in range(10)])

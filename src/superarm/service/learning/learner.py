@@ -55,6 +55,8 @@ _AFTER_ERROR_S = 2.0
 _BETWEEN_RESTARTS_S = 5.0
 _MOST_JUMP_S = 3_600.0
 _NICE = 10
+_PIECE = 50_000
+"""Trips that an ensemble reads and learns at one time: no long history lies in memory twice."""
 _UNLEARNABLE = (ArithmeticError, ValueError, np.linalg.LinAlgError, SuperarmError)
 
 
@@ -121,6 +123,8 @@ class Learner:
         self._clock = Clock()
         self._rng = np.random.default_rng()
         self._may_restart = -np.inf  # when the history may be read again
+        self._restarted: float | None = None  # since when it is being read again, in pieces
+        self._complete = False  # whether it has been read to its end since the start
 
     def listen(self) -> None:
         """Take orders until the input ends."""
@@ -145,28 +149,59 @@ class Learner:
             began = time.monotonic()
             try:
                 self._tidy()
-                news = self._history.since(learned.cursor, again=began >= self._may_restart)
-                learned = self._after(learned, news)
+                learned, news = self._further(learned, began)
             except SQLAlchemyError as error:
                 _tell({"away": f"the database cannot be read, trying again: {_short(error)}"})
                 self._wait(_AFTER_ERROR_S)
                 continue
             took = time.monotonic() - began
-            if news.restart:  # not again at once, whoever changes the past again and again
-                self._may_restart = time.monotonic() + max(_BETWEEN_RESTARTS_S, 4 * took)
-            if first or news.trips or news.restart:
+            through = self._is_through(news, began)
+            if first or ((news.trips or news.restart or news.goes_on) and self._is_shown(news)):
                 self._publish(learned, news)
-                self._save_if_due(learned, at_once=news.restart and news.trips > 0)
+                self._save_if_due(learned, news, at_once=through and learned.trips > 0)
             first = False
+            if news.more:
+                continue
             self._judge(learned, news)
             # as long a rest as the work took: larger batches cost less per trip
             pause = min(took, 1.0) if news.trips else self._settings.poll_s
             self._wait(pause, until_woken=not news.trips)
         self._writer.shutdown(wait=True)  # a snapshot that is being written
         with contextlib.suppress(SQLAlchemyError):  # what was committed last
-            learned = self._after(learned, self._history.since(learned.cursor))
+            learned, _ = self._further(learned, time.monotonic())
         if learned.cursor.epoch >= 0:
             self._save(learned)
+
+    def _further(self, learned: Learned, began: float) -> tuple[Learned, NewTrips[Any]]:
+        """Return what is believed after the next piece of the history, and that piece."""
+        # a second restart waits until the first is through
+        again = began >= self._may_restart and self._restarted is None
+        piece = _PIECE if self._fleet.n_draws else None
+        news = self._history.since(learned.cursor, again=again, at_most=piece)
+        return self._after(learned, news), news
+
+    def _is_through(self, news: NewTrips[Any], began: float) -> bool:
+        """Note how far the reading has come; say whether one from the beginning ends here."""
+        if news.restart:
+            self._restarted = began
+        if news.more:
+            return False
+        self._complete = True
+        if self._restarted is None:
+            return False
+        # not again at once, whoever changes the past again and again
+        now = time.monotonic()
+        self._may_restart = now + max(_BETWEEN_RESTARTS_S, 4 * (now - self._restarted))
+        self._restarted = None
+        return True
+
+    def _is_shown(self, news: NewTrips[Any]) -> bool:
+        """Say whether routes should follow what is believed now.
+
+        In the middle of a history that is read again less is known than before; at the start a
+        part of it is better than nothing.
+        """
+        return not (news.more and news.cursor.anew and self._complete)
 
     def _begin(self) -> Learned:
         """Return what the newest snapshot knows, once the database says whose it is."""
@@ -335,9 +370,9 @@ class Learner:
         }
         _tell({"posterior": facts})
 
-    def _save_if_due(self, learned: Learned, *, at_once: bool) -> None:
+    def _save_if_due(self, learned: Learned, news: NewTrips[Any], *, at_once: bool) -> None:
         due = abs(learned.trips - self._saved_at) >= self._settings.snapshot_every
-        if (due or at_once) and (self._writing is None or self._writing.done()):
+        if (due or at_once) and not news.more and (self._writing is None or self._writing.done()):
             self._saved_at = learned.trips
             self._writing = self._writer.submit(self._save, learned)
 

@@ -41,14 +41,34 @@ class Cursor:
     Attributes:
         epoch: of the history; in another one everything is read again.
         mark: all trips whose transaction (in SQLite: whose sequence number) lies below are read.
-        sequence: of one trip that was read, and
-        digest: the checksum of its content, to notice a database that is not the same any more.
+        sequence: of the last trip that was read, and
+        digest: the checksum of its content, to notice a database that is not the same any more;
+            empty if that trip is gone for a known reason.
+        until: of a reading in pieces, the mark at which it ends; trips from `mark` to there are
+            read up to `sequence`. Zero where nothing is left to read.
+        anew: whether that reading began with the first trip of all.
     """
 
     epoch: int = -1
     mark: int = 0
     sequence: int = 0
     digest: str = ""
+    until: int = 0
+    anew: bool = False
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Which trips are read: marks from `begin` to before `until`, sequence numbers above `after`.
+
+    Attributes:
+        last: the highest sequence number among them, once they were read.
+    """
+
+    begin: int
+    until: int
+    after: int = 0
+    last: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +90,7 @@ class NewTrips(Generic[TripSums]):
         singly: the trips one by one, as far as they are few; their sums are in `evidence`.
         standings: how keys stand.
         oldest_us: when the oldest new trip was received; zero if there is none, or all are read.
-        begin: the mark from which on trips were read.
+        stretch: which trips were read.
         unreadable: trips that were put aside instead.
     """
 
@@ -83,8 +103,18 @@ class NewTrips(Generic[TripSums]):
     singly: tuple[ReadTrip, ...]
     standings: Mapping[str, Standing]
     oldest_us: int
-    begin: int
+    stretch: Stretch
     unreadable: int = 0
+
+    @property
+    def more(self) -> bool:
+        """Whether this is a piece, and the next one can be read at once."""
+        return self.cursor.until > 0
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether this is a piece, and not the first one."""
+        return self.stretch.after > 0
 
 
 class History(Generic[TripSums]):
@@ -95,29 +125,40 @@ class History(Generic[TripSums]):
         self._database = database
         self._reader = reader
 
-    def since(self, cursor: Cursor, *, again: bool = True) -> NewTrips[TripSums]:
+    def since(
+        self, cursor: Cursor, *, again: bool = True, at_most: int | None = None
+    ) -> NewTrips[TripSums]:
         """Return what is new since the cursor, or everything if the history was changed.
 
         Args:
             cursor: how far the reader has come.
             again: whether to begin again if the history was changed; else only what is new is
                 returned, and the cursor keeps the epoch it has.
+            at_most: how many trips to read before returning a piece; the cursor says where to
+                go on.
         """
         bad: list[int] = []
         with self._database.reading() as connection:
             epoch, end = epoch_of(connection), horizon(connection)
             how = all_standings(connection)
             # a backup may have been restored: then the past is not what was learned
-            same = end >= cursor.mark and _still_there(connection, cursor)
+            same = end >= max(cursor.mark, cursor.until) and _still_there(connection, cursor)
             changed = epoch != cursor.epoch or not same
             restart = changed and (again or cursor.epoch < 0)
-            begin = 0 if restart else min(cursor.mark, end)
+            goes_on = cursor.until > 0 and not restart
+            anew = restart or (goes_on and cursor.anew)
+            stretch = (
+                Stretch(min(cursor.mark, end), min(cursor.until, end), cursor.sequence)
+                if goes_on
+                else Stretch(0 if restart else min(cursor.mark, end), end)
+            )
             pile = Pile(self._folded(connection, how) if restart else self._nothing())
             oldest, last = 0, (0, "") if restart else (cursor.sequence, cursor.digest)
-            singly: list[ReadTrip] = []
-            for rows in self._batches(connection, begin, end):
-                oldest = oldest or (0 if restart else rows[0].received_at)
+            count, singly = 0, list[ReadTrip]()
+            for rows in self._batches(connection, stretch, at_most):
+                oldest = oldest or (0 if anew else rows[0].received_at)
                 last = (rows[-1].sequence, rows[-1].content_sha256)
+                count += len(rows)
                 read = self._read(rows, how, bad)
                 pile.add(self._summed(read, bad))
                 if len(singly) + len(read) <= _MOST_KEPT:
@@ -126,9 +167,13 @@ class History(Generic[TripSums]):
         for sequence in bad:
             move_aside(self._database, [sequence], _UNREADABLE)
         if last[0] in bad:  # the trip to be remembered by is gone
-            last = (0, "")
-        position = Cursor(epoch if restart or not changed else cursor.epoch, end, *last)
-        kept = tuple(singly) if len(singly) == total.trips else ()
+            last = (last[0], "")
+        known = epoch if restart or not changed else cursor.epoch
+        position = Cursor(known, stretch.until, *last)
+        if count == at_most:  # there may be more
+            position = Cursor(known, stretch.begin, *last, stretch.until, anew)
+        whole = not goes_on and not position.until
+        kept = tuple(singly) if len(singly) == total.trips and (whole or not anew) else ()
         return NewTrips(
             position,
             restart,
@@ -139,7 +184,7 @@ class History(Generic[TripSums]):
             kept,
             how,
             oldest,
-            begin,
+            replace(stretch, last=last[0] if count else stretch.after),
             len(bad),
         )
 
@@ -151,7 +196,7 @@ class History(Generic[TripSums]):
                     standing = news.standings.get(row.key_id, Standing(row.key_id))
                     if not standing.is_aside:
                         yield self._placed(row, standing)
-            for rows in self._batches(connection, news.begin, news.cursor.mark):
+            for rows in self._batches(connection, news.stretch):
                 yield self._read(rows, news.standings, [])
 
     def _nothing(self) -> FoldedTrips[TripSums]:
@@ -214,17 +259,23 @@ class History(Generic[TripSums]):
         return total
 
     @staticmethod
-    def _batches(connection: Connection, begin: int, end: int) -> Iterator[Sequence[Any]]:
+    def _batches(
+        connection: Connection, stretch: Stretch, at_most: int | None = None
+    ) -> Iterator[Sequence[Any]]:
         mark = mark_of_trips(connection.dialect.name)
         columns = (trips.c.vehicle, trips.c.edges, trips.c.spans, trips.c.energies_wh)
         more = (trips.c.at_rest, trips.c.durations, trips.c.key_id, trips.c.spread, trips.c.widened)
         when = (trips.c.received_at, trips.c.sequence, trips.c.content_sha256)
         query = (
             select(*columns, *more, *when)
-            .where((mark >= begin) & (mark < end))
+            .where((mark >= stretch.begin) & (mark < stretch.until))
+            .where(trips.c.sequence > stretch.after)
             .order_by(trips.c.sequence)
+            .limit(at_most)
             .execution_options(yield_per=_AT_ONCE)
         )
+        if stretch.last is not None:
+            query = query.where(trips.c.sequence <= stretch.last)
         yield from connection.execute(query).partitions()
 
     def fold(self, before_us: int) -> int:
@@ -379,7 +430,7 @@ def bisected(some: Sequence[ReadTrip], use: Callable[[Sequence[ReadTrip]], None]
 
 def _still_there(connection: Connection, cursor: Cursor) -> bool:
     """Say whether the trip a cursor remembers is in the database, as it was."""
-    if not cursor.sequence:
+    if not cursor.digest:
         return True
     row = select(trips.c.content_sha256).where(trips.c.sequence == cursor.sequence)
     return bool(connection.execute(row).scalar() == cursor.digest)
