@@ -129,17 +129,20 @@ class Learner:
     def listen(self) -> None:
         """Take orders until the input ends."""
         for line in sys.stdin:
-            order = json.loads(line)
-            with self._changed:
-                match order:
-                    case {"wake": True}:
-                        self._woken = True
-                    case {"free": int(slot)}:
-                        self._free[slot] = True
-                    case {"stop": True}:
-                        self._stopping = True
-                self._changed.notify_all()
+            self.obey(json.loads(line))
         os._exit(1)  # the parent is gone; nothing here is worth keeping
+
+    def obey(self, order: Mapping[str, Any]) -> None:
+        """Note what is to be done."""
+        with self._changed:
+            match order:
+                case {"wake": True}:
+                    self._woken = True
+                case {"free": int(slot)}:
+                    self._free[slot] = True
+                case {"stop": True}:
+                    self._stopping = True
+            self._changed.notify_all()
 
     def run(self) -> None:
         """Learn until told to stop."""
