@@ -24,10 +24,21 @@ from superarm.navigation import RoadNetwork, Vehicle, deterministic_energy, gene
 
 SUPERARM = str(Path(sys.executable).parent / "superarm")
 _PATIENCE_S = 60.0
+_SPIN_S = 0.03
 
 
 def small_city(edges: int = 500) -> RoadNetwork:
     return generate_city(seed=3, n_edges=edges).largest_component()
+
+
+def stretched(seconds: float) -> float:
+    """Return so many seconds of an idle machine in those of this one, as busy as it is now."""
+    spent = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        sum(range(1_000_000))  # 0.02 to 0.03 s of one idle core
+        spent.append(time.perf_counter() - begin)
+    return seconds * max(1.0, max(spent) / _SPIN_S)
 
 
 class Answer:

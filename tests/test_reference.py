@@ -11,6 +11,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 NUMBERS = re.compile(r"\b(Vector|Matrix|Rows|ArrayLike|Pairs|csr_array|NDArray|SuperArm)\b")
+NO_ARRAY = re.compile(
+    r"^(int|float|bool|str|Path|Kernel|Callable\[.*\]|Mapping\[str, float\])( \| None)?$"
+)
 SHAPE = re.compile(
     r"shape|one per|one each|one number|a number|one entry|of every|of each|of all|per "
 )
@@ -58,6 +61,17 @@ def test_every_array_says_its_shape(arguments: ModuleType) -> None:
         if NUMBERS.search(arguments.type_of(callee.thing, name)) and not SHAPE.search(text)
     ]
     assert silent == []
+
+
+def test_only_arrays_have_a_shape(arguments: ModuleType) -> None:
+    """What a word means as an array is not said of a number, a function or a mapping."""
+    wrong = [
+        f"{callee.name}({name}): {text}"
+        for callee in arguments.public()
+        for name, text in arguments.told(callee.thing, callee.owner).items()
+        if NO_ARRAY.search(arguments.type_of(callee.thing, name)) and "shape (" in text
+    ]
+    assert wrong == []
 
 
 def test_the_list_of_meanings_has_nothing_that_nobody_needs(arguments: ModuleType) -> None:

@@ -57,6 +57,9 @@ class Kernel(ABC):
     def with_parameters(self, values: Mapping[str, float]) -> "Kernel":
         """Return the kernel with some parameters replaced, by the names of `parameters`.
 
+        Args:
+            values: new parameters by name; those that are not named stay.
+
         >>> from superarm.kernels import RBF, PerArm
         >>> kernel = RBF([1.0, 2.0]) + PerArm(0.1)
         >>> kernel.with_parameters({"left.lengthscale[1]": 3.0}).left.lengthscale
@@ -71,7 +74,11 @@ class Kernel(ABC):
         return self.replaced(known | {name: float(value) for name, value in values.items()})
 
     def replaced(self, values: Mapping[str, float]) -> "Kernel":
-        """Return the kernel with all parameters replaced; classes that have some write this."""
+        """Return the kernel with all parameters replaced; classes that have some write this.
+
+        Args:
+            values: all parameters by name, as `parameters` lists them.
+        """
         del values
         return self
 

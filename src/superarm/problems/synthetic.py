@@ -91,7 +91,7 @@ class ContextualProblem(Generic[S]):
     The truth is one function of context, drawn once and evaluated wherever it is asked for.
 
     Attributes:
-        truth: the expected rewards as a function of arms, shape (n,).
+        truth: the expected rewards: a function of n arms that returns one number per arm.
         feasible: the feasible super arms if all arms were on offer.
     """
 

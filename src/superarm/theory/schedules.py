@@ -78,7 +78,7 @@ class QuantileWidth:
     r"""The width of the :math:`(1 - \eta_t)` quantile for any :math:`\eta_t` in (0, 1/2].
 
     With ``level = lambda t: 1 / t`` it is the quantile of Algorithm 2 as printed, which is
-    infinite at t = 1 and below the median at no later t.
+    minus infinity at t = 1 and below the median at no later t.
     """
 
     level: Callable[[int], float]

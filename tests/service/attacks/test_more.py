@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from parts import require_module
-from services import Server, add_key, running, small_city, trip_between
+from services import Server, add_key, running, small_city, stretched, trip_between
 
 require_module("fastapi", "service")
 
@@ -56,7 +56,7 @@ def connected(server: Server, address: str = "127.0.0.1") -> socket.socket:
 def healthy_within(server: Server, seconds: float) -> None:
     begin = time.monotonic()
     assert server.ask("GET", "/healthz", headers={"authorization": ""}).status == 200
-    assert time.monotonic() - begin < seconds
+    assert time.monotonic() - begin < stretched(seconds)
 
 
 def test_trailers_are_no_headers(served: tuple[Server, str, str]) -> None:
@@ -124,7 +124,7 @@ def test_many_unknown_names_are_one_complaint(served: tuple[Server, str, str]) -
         answer = server.ask("POST", path, headers=headers, data=body)
         assert answer.status == 422
         assert "names are not known here" in answer.json["detail"]
-        assert time.monotonic() - begin < 1
+        assert time.monotonic() - begin < stretched(1)
     many = {str(number): 1 for number in range(100_000)}
     body = gzip.compress(json.dumps(many).encode())
     assert server.ask("POST", "/v1/routes", headers=headers, data=body).status == 413

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from parts import require_module
-from services import Server, add_key, running, small_city, trip_between
+from services import Server, add_key, running, small_city, stretched, trip_between
 from superarm.navigation import RoadNetwork
 
 require_module("fastapi", "service")
@@ -122,9 +122,9 @@ def test_unknown_edges_cost_nothing_that_others_feel(served: Served) -> None:
     details = [outcome["detail"] for outcome in answer.json["trips"]]
     assert sum("the closest ids are" in detail for detail in details) <= 3
     assert all("no edge 'nowhere-" in detail for detail in details)
-    assert took < 5  # 519 s before
+    assert took < stretched(5)  # 519 s before
     assert beside.statuses == {200}
-    assert beside.longest < 1
+    assert beside.longest < stretched(1)
 
 
 def test_a_bad_start_is_answered_at_once(served: Served) -> None:
@@ -135,7 +135,7 @@ def test_a_bad_start_is_answered_at_once(served: Served) -> None:
         query = {"start": f"not there {number}" * 9, "goal": IDS[0]}
         assert served.server.ask("POST", "/v1/routes", query).status == 422
         times.append(time.monotonic() - begin)
-    assert np.median(times) < 0.1  # 0.2 to 0.45 s before, of the only routing thread
+    assert np.median(times) < stretched(0.1)  # 0.2 to 0.45 s before, of the only routing thread
 
 
 # ---- expensive bodies
@@ -175,9 +175,9 @@ def test_long_trips_and_many_vehicles_do_not_stop_routes(served: Served) -> None
             status = served.server.ask("POST", "/v1/trips", body, bearer(key)).status
             took = time.monotonic() - begin
         assert status in {201, 207, 422}
-        assert took < 15
+        assert took < stretched(15)
         assert beside.statuses == {200}
-        assert beside.longest < 1.5  # 24 s and 8 s before
+        assert beside.longest < stretched(1.5)  # 24 s and 8 s before
 
 
 def test_a_small_body_that_unpacks_to_millions_is_refused_before_it_is_made(
@@ -195,8 +195,8 @@ def test_a_small_body_that_unpacks_to_millions_is_refused_before_it_is_made(
             )
             took = time.monotonic() - begin
         assert answer.status == status
-        assert took < 3
-        assert beside.longest < 1
+        assert took < stretched(3)
+        assert beside.longest < stretched(1)
     assert memory_mib(served.server) - before < 150  # 1.8 GB before
 
 
@@ -235,7 +235,7 @@ def test_idle_connections_shut_nobody_out(served: Served) -> None:
             assert server.ask("GET", path, headers={"authorization": ""}).status == 200
         query = {"start": IDS[0], "goal": IDS[50]}
         assert server.ask("POST", "/v1/routes", query).status == 200
-        assert time.monotonic() - begin < 3
+        assert time.monotonic() - begin < stretched(3)
     finally:
         for connection in idle:
             connection.close()
@@ -428,7 +428,7 @@ def test_the_first_route_after_ready_is_not_slow(served: Served, tmp_path: Path)
         query["vehicle"] = "truck"
         query["battery"] = {"charge_wh": 30_000, "capacity_wh": 60_000}
         assert server.ask("POST", "/v1/routes", query).status == 200
-        assert time.monotonic() - begin < 0.5
+        assert time.monotonic() - begin < stretched(0.5)
     del served
 
 
