@@ -21,6 +21,7 @@ WITH_CODE = [path for path in DOCUMENTS if "```python" in path.read_text(encodin
 NEEDED = (
     ("import pandas", "pandas", "tables"),
     ("import pandas", "narwhals", "tables"),
+    ("import pyarrow", "pyarrow", "experiments"),
     ("from superarm.simulation", "libsumo", "simulation"),
     ("from superarm.simulation", "sumolib", "simulation"),
 )
@@ -54,7 +55,8 @@ def _exists(target: Path) -> bool:
     path = Path(os.path.normpath(target))
     if path.parent.name in {"tutorials", "gallery"}:
         made_of = ROOT / "docs" / "examples" / path.parent.name
-        return (made_of / f"{path.stem}.py").exists() or path.stem == "index"
+        made = (made_of / f"{path.stem}.py").exists() or path.stem == "index"
+        return made or path.exists()
     if path.parent.name == "measured":
         return (ROOT / "benchmarks" / "results" / path.name).exists()
     return path.exists() or path.stem in WRITTEN

@@ -20,9 +20,9 @@ MEASURED = {
     "ensemble": "totals of trips, 20,000 to 1,000,000 roads",
     "device": "beliefs on a GPU",
     "peers": "other libraries on a comparable job",
-    "methods": "all algorithms on two problems",
+    "methods": "nine methods on one route of Luxembourg",
     "theory": "bounds and information gain",
-    "fitting": "what a fitted prior is worth",
+    "fitting": "fitting a prior beside scikit-learn and GPyTorch",
     "clicks": "beliefs about counts",
     "shop": "sixty days of a shop",
     "navigation": "shortest paths and rounds on road networks",
@@ -34,7 +34,7 @@ MEASURED = {
     "hierarchies": "contraction hierarchies beside plain search",
     "service": "the service under load",
     "service-compare": "the same, two versions side by side",
-    "service-soak": "the same for hours",
+    "service-soak": "half of that load for an hour",
     "commits": "two versions of the package",
 }
 """Tables of benchmarks/results, in the order in which they are listed."""
@@ -78,13 +78,25 @@ def _options(verb: Any, path: str) -> Iterator[str]:  # noqa: ANN401 - click's
     yield "| option | default | meaning |\n|---|---|---|"
     for each in shown:
         is_option = each.param_type_name == "option"
-        name = ", ".join(f"`{opt}`" for opt in each.opts) if is_option else f"`{_name(each)}`"
-        usual = each.default if each.default not in {None, (), False} else ""
-        usual = getattr(usual, "value", usual)
-        usual = "" if callable(usual) else str(usual)
+        opts = [*each.opts, *each.secondary_opts]
+        name = ", ".join(f"`{opt}`" for opt in opts) if is_option else f"`{_name(each)}`"
         words = " ".join((getattr(each, "help", None) or "").split()).replace("|", "\\|")
-        yield f"| {name} | {f'`{usual}`' if usual else ''} | {words} |"
+        if isinstance(each.envvar, str):
+            words += f" Or the environment variable `{each.envvar}`."
+        yield f"| {name} | {_usual(each)} | {words} |"
     yield ""
+
+
+def _usual(each: Any) -> str:  # noqa: ANN401 - click's
+    """Return what an option is if it is not given."""
+    usual = getattr(each.default, "value", each.default)
+    if each.required:
+        return "(required)"
+    if usual is None or usual is False or usual == () or callable(usual):
+        return ""
+    if usual is True and each.secondary_opts:
+        return f"`{each.opts[0]}`"
+    return f"`{usual}`"
 
 
 def _name(argument: Any) -> str:  # noqa: ANN401 - click's
@@ -133,7 +145,8 @@ def measured() -> Iterator[str]:
         raise ValueError(msg)
     yield "# Measured\n"
     yield "Tables as the commands that are named in them wrote them; ratios within a table are of"
-    yield "one run. `make bench` makes them anew, `make bench-service` those of the service.\n"
+    yield "one run. `make bench` makes most of them anew, `make bench-service` and `make soak` those"
+    yield "of the service; some are made by commands that they name.\n"
     yield "| table | what is measured |\n|---|---|"
     for name, words in MEASURED.items():
         yield f"| [{name}](/measured/{name}.md) | {words} |"

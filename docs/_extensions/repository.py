@@ -40,7 +40,8 @@ def rewritten(text: str, folder: Path) -> str:
         if page is not None:
             return f"[{words}](/{page}.md{place})"
         if path.parent == HERE / "examples" / "tutorials":
-            return f"[{words}](/tutorials/{path.stem}.rst{place})"
+            name = "index" if path.stem == "GALLERY_HEADER" else path.stem
+            return f"[{words}](/tutorials/{name}.rst{place})"
         if path.is_relative_to(HERE) and path.suffix == ".md":
             return f"[{words}](/{path.relative_to(HERE).as_posix()}{place})"
         if path.is_relative_to(HERE):

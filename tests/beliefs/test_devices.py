@@ -14,7 +14,7 @@ from parts import require_module
 from strategies import random_arms, seeds
 from superarm import Agent, CapacityError, Round, load, save
 from superarm.beliefs import EnsembleGP, FiniteGP
-from superarm.beliefs.ensemble import DeviceEnsembleGP, PriorRoot
+from superarm.beliefs.ensemble import DeviceEnsembleGP, Observations, PriorRoot
 from superarm.beliefs.ensemble.device_parts import DeviceGraph
 from superarm.devices import Device
 from superarm.kernels import Beside, GraphMatern, Linear, Matern52, OnFeatures, PerArm
@@ -163,6 +163,10 @@ def test_graphs_are_solved_for_at_any_size(device: str, size: float) -> None:
 
 
 def test_what_a_device_cannot_do_is_said() -> None:
+    compact = Observations.of_functionals(csr_array(np.eye(N)), np.ones(N), 0.1).compact()
+    fresh = DeviceEnsembleGP.from_kernel(ARMS, PerArm(1.0), 0.3, device="cpu", n_draws=1)
+    with pytest.raises(ValueError, match="made compact"):
+        fresh.condition_observations(compact)
     kernel = GraphMatern(RING, LENGTHS, nu=1)
     belief = DeviceEnsembleGP.from_kernel(ARMS, kernel, 0.3, device="cpu", n_draws=1)
     with pytest.raises(CapacityError, match="even nu"):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csc_array, csr_array
 
 from strategies import finite, functionals, kernels, random_arms, rngs, vectors
 from superarm import Agent, Arms, CapacityError, NumericalError, Round, load, save
@@ -17,6 +17,7 @@ from superarm.arrays import Matrix, Vector
 from superarm.beliefs import DenseGP, EnsembleGP, Evidence
 from superarm.beliefs.ensemble import Observations, PriorRoot
 from superarm.beliefs.ensemble.observations import keyed_normals
+from superarm.beliefs.ensemble.solving import norms_of
 from superarm.kernels import (
     RBF,
     Beside,
@@ -314,6 +315,54 @@ def test_beliefs_of_many_arms_keep_less_and_are_right_to_six_digits(
     assert np.abs((small.mean - start.mean) / deviation).max() < 1e-5
     again = small.equations.observations[0] + small.equations.observations[0]
     assert again.weights.dtype == np.float32
+
+
+@pytest.mark.parametrize("some", [1, 16, 17])
+@pytest.mark.parametrize("single", [False, True])
+def test_what_is_said_to_be_left_is_left(
+    monkeypatch: pytest.MonkeyPatch, some: int, single: bool
+) -> None:
+    """The residual that is kept along is that of the equations, however many were learned."""
+    if single:
+        monkeypatch.setattr("superarm.beliefs.ensemble.features.SINGLE_BEYOND", 0)
+    rng, belief = np.random.default_rng(some), ensemble(n_draws=63, tolerance=0.05)
+    for _ in range(120 // some):
+        rows = csr_array((rng.random((some, N)) < 0.3).astype(float))
+        belief = belief.condition_functionals(rows, 3 * rng.standard_normal(some), 0.01)
+    left = residual_of(belief)
+    assert norms_of(left).max() <= 1.01 * belief.tolerance
+    assert_allclose(left, belief.residual, atol=1e-4)
+
+
+def residual_of(belief: EnsembleGP) -> Matrix:
+    """Return what is left of all equations, in double precision and from the beginning."""
+    equations, root = belief.equations, belief.root
+    total = np.zeros(N)
+    for piece in equations.observations:
+        total += piece.weighted
+    total -= equations.said(belief.prior.mean[:, None])[:, 0]
+    right = root.transposed(np.column_stack([total, total[:, None] + belief.noise]))
+    right[:, 1:] += root.prior_draws(belief.seed, belief.n_draws)
+    said: Matrix = root.transposed(equations.said(root.times(belief.latent)))
+    return right - belief.latent - said
+
+
+def test_matrices_by_columns_say_the_same_as_those_by_rows() -> None:
+    """A square one could be taken for its transpose."""
+    rows = np.random.default_rng(0).standard_normal((N, N))
+    values, noise = np.arange(N) / N, 0.5
+    one, *others = (
+        Evidence.of_functionals(form, values, noise)
+        for form in (csr_array(rows), csc_array(rows), coo_array(rows))
+    )
+    for other in others:
+        assert_allclose(other.precision.toarray(), one.precision.toarray())
+        assert_allclose(other.weighted, one.weighted)
+    few, many = csr_array(rows[:3]), csc_array(rows[:3])
+    belief = ensemble(n_draws=3).condition_functionals(few, values[:3], noise)
+    other_belief = ensemble(n_draws=3).condition_functionals(many, values[:3], noise)
+    assert_array_equal(belief.mean, other_belief.mean)
+    assert_array_equal(belief.covariance_of(few), belief.covariance_of(many))
 
 
 def history(seed: int) -> list[Any]:

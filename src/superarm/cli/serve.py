@@ -26,7 +26,9 @@ app.add_typer(keys, name="keys")
 
 DEMO_EDGES = 1000
 _MOST_NOTES = 10
-_NetworkFile = Annotated[Path | None, typer.Option(help="Roads: .npz, .net.xml(.gz), .osm(.gz).")]
+_NetworkFile = Annotated[
+    Path | None, typer.Option(help="Roads: .npz, .net.xml(.gz), .osm(.gz, .pbf).")
+]
 _DatabaseUrl = Annotated[
     str,
     typer.Option(envvar="SUPERARM_DATABASE", help="SQLite file, or a postgresql:// URL."),

@@ -9,13 +9,16 @@ measured drives, routes to ask  `Town`: what your vehicles logged goes in, route
 the same, part by part          `RoadModel` (prior), `RoadBelief` (what was learned)
 the paper's problem             `NavigationProblem`, `navigator` with one of `METHODS`
 who may drive where             `Access`, `Permits`
+travel times                    `TimeModel` (prior), `TravelTimes` (what was learned)
 places on the globe             `Geography`
+a line driven again and again   `corridor`: the track of one drive as a network
 charging stops                  `superarm.navigation.charging`
 ==============================  ====================================================================
 """
 
 from superarm.navigation.access import Access
 from superarm.navigation.city import generate_city
+from superarm.navigation.corridor import corridor
 from superarm.navigation.energy import (
     deterministic_energy,
     dissipation,
@@ -33,6 +36,7 @@ from superarm.navigation.permits import Permit, Permits
 from superarm.navigation.problem import NavigationProblem
 from superarm.navigation.roads import RoadModel, Spread
 from superarm.navigation.routes import crossing_routes
+from superarm.navigation.times import TimedDrive, TimeModel, TimePosterior, TravelTimes
 from superarm.navigation.town import Town, TownRoute
 from superarm.navigation.traffic import Closures, Congestion
 from superarm.navigation.vehicle import Vehicle
@@ -51,9 +55,14 @@ __all__ = [
     "RoadModel",
     "RoadNetwork",
     "Spread",
+    "TimeModel",
+    "TimePosterior",
+    "TimedDrive",
     "Town",
     "TownRoute",
+    "TravelTimes",
     "Vehicle",
+    "corridor",
     "crossing_routes",
     "deterministic_energy",
     "dissipation",

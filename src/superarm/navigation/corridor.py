@@ -31,9 +31,9 @@ def corridor(  # noqa: PLR0913 - a track, and how to cut it
 
     Args:
         name: what to call it; edges are named after it.
-        longitude: of points in driving order, in degrees.
-        latitude: likewise.
-        height_m: of the points; flat, if not given.
+        longitude: of points in driving order, in degrees, shape (k,).
+        latitude: likewise, shape (k,).
+        height_m: of the points, shape (k,); flat, if not given.
         every_m: length of pieces; the last one is shorter or longer by half.
         speed_ms: the limit everywhere.
     """

@@ -18,6 +18,9 @@ one of a group, on a budget     `Choices`               `ChoiceTable`, exact; co
 anything that is small          what can list them      `Exhaustive`, exact, by trying all
 ==============================  ======================  ============================================
 
+Of a graph's paths `Tree` gives the cheapest from one place to all others, or back, and `front`
+those that are best by two costs.
+
 Rows count among the arms of the round. An oracle of your own has ``select(feasible, indices)``, and
 a feasible set ``max_size`` and ``contains``; with ``take`` it works where arms come and go, with
 ``super_arms`` it can be enumerated.
@@ -25,9 +28,11 @@ a feasible set ``max_size`` and ``contains``; with ``take`` it works where arms 
 
 from superarm.oracles.choices import Choices, ChoiceTable
 from superarm.oracles.exhaustive import Exhaustive
+from superarm.oracles.fronts import FrontRoute, front
 from superarm.oracles.knapsack import DensityGreedy, Knapsack, Knapsacks
 from superarm.oracles.matching import Assignments, Hungarian, Matchings
 from superarm.oracles.paths import BellmanFord, Dijkstra, Paths
+from superarm.oracles.reach import Tree
 from superarm.oracles.subsets import Subsets, SubsetsUpTo, TopK
 from superarm.oracles.trees import Kruskal, SpanningTrees
 
@@ -39,6 +44,7 @@ __all__ = [
     "DensityGreedy",
     "Dijkstra",
     "Exhaustive",
+    "FrontRoute",
     "Hungarian",
     "Knapsack",
     "Knapsacks",
@@ -49,4 +55,6 @@ __all__ = [
     "Subsets",
     "SubsetsUpTo",
     "TopK",
+    "Tree",
+    "front",
 ]

@@ -33,7 +33,7 @@ class FrontRoute:
     """A path of a front.
 
     Attributes:
-        rows: in driving order.
+        rows: of the line graph, in driving order, shape (k,).
         first: its first cost.
         second: its second cost.
     """
@@ -51,7 +51,7 @@ def front(
     Args:
         paths: between which ends; a line graph.
         first: of every row, not negative, shape (n,); infinite where a row is closed.
-        second: likewise.
+        second: another cost of every row, likewise, shape (n,).
         share: every path is no better in the first cost than a returned one, and at most by this
             share better in the second.
         most_labels: after how many the search is given up.

@@ -75,7 +75,14 @@ class Tree:
 
     @classmethod
     def to(cls, paths: Paths, costs: Vector, root: int, limit: float = np.inf) -> "Tree":
-        """Return the cheapest paths from all rows to one of them; see `away`."""
+        """Return the cheapest paths from all rows to one of them.
+
+        Args:
+            paths: a line graph.
+            costs: of every row, not negative, shape (n,); infinite where a row is closed.
+            root: where to end.
+            limit: rows that are farther have no path.
+        """
         _, _, starts, tails = paths.turns_both_ways
         each = np.repeat(costs, np.diff(starts))
         arrival, found = dijkstra(starts, tails, each, root, -1, limit)

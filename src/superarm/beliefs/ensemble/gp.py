@@ -265,9 +265,7 @@ class EnsembleGP(ObservesSums):
         """
         if not seen.count:
             return self
-        if seen.has_diagonal:
-            msg = "these observations were made compact; condition on them as they were before"
-            raise ValueError(msg)
+        seen.require_rows()
         if self.root.features.dtype == np.float32:  # as features of so many arms are
             seen = seen.rounded()
         keys = seen.keys if keys is None else keys
@@ -303,7 +301,7 @@ class EnsembleGP(ObservesSums):
 
         What all solutions change by lies in the span of as many columns: these are solved for.
         """
-        right = self.root.transposed(rows.T.toarray())
+        right = self.root.transposed(rows.T.toarray().astype(np.float64))
         size = max(float(np.abs(told).sum(axis=0).max()), np.finfo(float).tiny)
         # what is left and what is added have next to nothing in common, in so many dimensions
         room = np.sqrt(max(self.tolerance**2 - self.reached**2, 0.0))

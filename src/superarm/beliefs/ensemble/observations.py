@@ -180,6 +180,12 @@ class Observations:
         """Whether single arms were added up."""
         return bool(self.diagonal.any())
 
+    def require_rows(self) -> None:
+        """Refuse what is kept without its rows, whose noise cannot be drawn any more."""
+        if self.has_diagonal:
+            msg = "these observations were made compact; condition on them as they were before"
+            raise ValueError(msg)
+
     def corrected(self, values: Vector) -> Vector:
         """Return I - V^T V times one number per row."""
         return self._without_shared(values[:, None])[:, 0]

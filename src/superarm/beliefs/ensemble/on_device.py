@@ -268,6 +268,7 @@ class DeviceEnsembleGP(EnsembleGP):
         """Return the belief after observations; see `EnsembleGP.condition_observations`."""
         if not seen.count:
             return self
+        seen.require_rows()
         keys = seen.keys if keys is None else keys
         if keys is None:
             keys = self.count + np.arange(seen.n_rows)
