@@ -145,8 +145,8 @@ def measured() -> Iterator[str]:
         raise ValueError(msg)
     yield "# Measured\n"
     yield "Tables as the commands that are named in them wrote them; ratios within a table are of"
-    yield "one run. `make bench` makes most of them anew, `make bench-service` and `make soak` those"
-    yield "of the service; some are made by commands that they name.\n"
+    yield "one run. `make bench` makes most of them anew, `make bench-service` and `make soak`"
+    yield "those of the service; some are made by commands that they name.\n"
     yield "| table | what is measured |\n|---|---|"
     for name, words in MEASURED.items():
         yield f"| [{name}](/measured/{name}.md) | {words} |"

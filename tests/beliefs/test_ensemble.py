@@ -349,16 +349,14 @@ def residual_of(belief: EnsembleGP) -> Matrix:
 
 def test_matrices_by_columns_say_the_same_as_those_by_rows() -> None:
     """A square one could be taken for its transpose."""
-    rows = np.random.default_rng(0).standard_normal((N, N))
+    rows: Any = np.random.default_rng(0).standard_normal((N, N))
     values, noise = np.arange(N) / N, 0.5
-    one, *others = (
-        Evidence.of_functionals(form, values, noise)
-        for form in (csr_array(rows), csc_array(rows), coo_array(rows))
-    )
+    forms: list[Any] = [csr_array(rows), csc_array(rows), coo_array(rows)]
+    one, *others = (Evidence.of_functionals(form, values, noise) for form in forms)
     for other in others:
         assert_allclose(other.precision.toarray(), one.precision.toarray())
         assert_allclose(other.weighted, one.weighted)
-    few, many = csr_array(rows[:3]), csc_array(rows[:3])
+    few, many = forms[0][:3], forms[1][:3]
     belief = ensemble(n_draws=3).condition_functionals(few, values[:3], noise)
     other_belief = ensemble(n_draws=3).condition_functionals(many, values[:3], noise)
     assert_array_equal(belief.mean, other_belief.mean)

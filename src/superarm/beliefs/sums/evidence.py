@@ -388,7 +388,7 @@ def checked_common(common: csr_array, count: int) -> csr_array:
 
 def floats(matrix: csr_array) -> csr_array:
     """Return a copy of a sparse matrix of any kind, by rows and in doubles, each entry once."""
-    copy = csr_array(matrix, dtype=np.float64, copy=True)
+    copy: csr_array = csr_array(matrix.astype(np.float64, copy=True))
     copy.sum_duplicates()
     return copy
 
