@@ -18,6 +18,8 @@ from superarm.service.database import Database, bump_epoch  # noqa: E402
 from superarm.service.learning import learner as learning  # noqa: E402
 from superarm.service.learning.learner import Learner, LearnerSettings  # noqa: E402
 from superarm.service.learning.shared import SLOTS, SharedPosteriors  # noqa: E402
+from superarm.service.learning.snapshots import Learned, Snapshots  # noqa: E402
+from superarm.service.learning.trust import Trust  # noqa: E402
 from superarm.service.model import fleet as fleets  # noqa: E402
 from superarm.service.model.fleet import Fleet  # noqa: E402
 from superarm.service.model.posterior import RoadPosterior  # noqa: E402
@@ -106,6 +108,11 @@ class World:
         with self._news:
             assert self._news.wait_for(lambda: len(self.shown) >= pieces, 60), self.notes
 
+    def kept(self) -> list[int]:
+        """Return of how many trips the snapshots are."""
+        found = sorted((self.folder / "snapshots").glob("[0-9]*/manifest.json"))
+        return [json.loads(path.read_text())["trips"] for path in found]
+
     def end(self) -> None:
         self.learner.obey({"stop": True})
         self._thread.join(60)
@@ -147,12 +154,73 @@ def test_a_learner_that_stops_within_a_history_goes_on_from_there(world: World) 
     world.wait(1)
     world.end()
     assert world.shown == [PIECE]
-    world.begin()  # one more piece was learned on the way out
-    world.wait(1)
-    assert world.shown == [TRIPS]
+    world.begin()
+    world.wait(2)
+    assert world.shown == [2 * PIECE, TRIPS]
     assert not world.notes
     world.end()
     world.begin()
     world.wait(1)
     assert world.shown == [TRIPS]
     assert not world.notes
+
+
+def test_a_stop_does_not_wait_for_a_long_batch(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was known before it is saved, and its trips are learned at the next start."""
+    within, ended, go_on = (threading.Event() for _ in range(3))
+    before = Learner._conditioned  # noqa: SLF001 - the part that takes long
+    monkeypatch.setattr(learning, "_GRACE_S", 0.05)
+    monkeypatch.setattr("superarm.service.learning.learner.os._exit", lambda _: ended.set())
+
+    def slow(self: Learner, belief: Any, evidence: Any) -> Any:
+        if belief.count:
+            within.set()
+            assert go_on.wait(60)
+        return before(self, belief, evidence)
+
+    monkeypatch.setattr(Learner, "_conditioned", slow)
+    world.begin()
+    assert within.wait(60)
+    world.learner.obey({"stop": True})
+    assert ended.wait(60)
+    assert world.kept() == [PIECE]
+    assert any("stopped within a batch" in note for note in world.notes)
+    world.learner._last.release()  # noqa: SLF001 - nothing has really ended
+    go_on.set()
+    world.end()
+
+
+def test_a_long_history_is_saved_now_and_then(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learning, "_BETWEEN_SAVES_S", 0.0)
+    saved, before = [], Snapshots.write
+
+    def write(self: Snapshots, learned: Learned) -> Path:
+        saved.append(learned.trips)
+        return before(self, learned)
+
+    monkeypatch.setattr(Snapshots, "write", write)
+    world.begin()
+    world.wait(3)
+    world.end()
+    assert saved[0] == PIECE
+    assert world.kept()[-1] == TRIPS
+
+
+def test_keys_are_judged_where_a_history_ends_with_a_whole_piece(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.keep(range(TRIPS, 3 * PIECE))
+    judged = threading.Event()
+
+    def suspects(*_: object) -> dict[str, str]:
+        judged.set()
+        return {}
+
+    monkeypatch.setattr(Trust, "suspects", suspects)
+    world.begin()
+    assert judged.wait(60)
+    assert world.shown[-1] == 3 * PIECE

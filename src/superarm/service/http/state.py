@@ -33,7 +33,13 @@ from superarm.service.http.watching import Watch
 from superarm.service.learning.learner import LearnerSettings
 from superarm.service.learning.process import Current, Learning, Posteriors
 from superarm.service.learning.shared import SharedPosteriors
-from superarm.service.model.fleet import CLASSES, KNOWN, Fleet
+from superarm.service.model.fleet import (
+    CLASSES,
+    KNOWN,
+    Fleet,
+    fingerprint_of,
+    require_size,
+)
 from superarm.service.model.trip import Reader
 from superarm.service.routes.navigator import Navigator, Question
 from superarm.service.routes.router import RouteQuery
@@ -122,11 +128,12 @@ class ServiceState:
         """Open the database, and refuse one that belongs to something else."""
         self.settings = settings
         self.network = settings.network
-        self.fleet = Fleet(self.network, settings.state / KNOWN)
-        self.fleet.n_draws  # noqa: B018 - says at once if the network is too large
+        require_size(self.network)
         self.database = Database(settings.database)
         self.database.migrate()
-        self.database.claim(self.fleet.fingerprint(), demo=settings.demo)
+        self.database.claim(fingerprint_of(self.network), demo=settings.demo)
+        # only now: what another network left beside this database is not to be written over
+        self.fleet = Fleet(self.network, settings.state / KNOWN)
         self.database.adopt_restored_trips()
         self.keys = KeyRing(self.database)
         self.metrics = Metrics()

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,10 @@ _DAY_US = 86_400_000_000
 _HOUSEKEEPING_S = 86_400.0
 _AFTER_ERROR_S = 2.0
 _BETWEEN_RESTARTS_S = 5.0
+_BETWEEN_SAVES_S = 300.0
+"""How much of a long history is read again at the most when the learner is killed within it."""
+_GRACE_S = 20.0
+"""How long a stop waits for a batch, whose trips are read again at the next start otherwise."""
 _MOST_JUMP_S = 3_600.0
 _NICE = 10
 _PIECE = 50_000
@@ -114,6 +118,12 @@ class Learner:
         self._writer = ThreadPoolExecutor(1)
         self._writing: Future[Any] | None = None
         self._saved_at = -1  # trips learned at the last snapshot
+        self._saved_s = time.monotonic()  # and when that was
+        self._saving = threading.Lock()
+        self._known: Learned | None = None  # what a stop within a batch saves
+        self._last = threading.Lock()  # of whoever saves last; it is never given back
+        self._hurry = threading.Timer(_GRACE_S, self._leave)
+        self._hurry.daemon = True
         self._version = 0
         self._memory = MatrixMemory()
         self._free = [slot != settings.busy_slot for slot in range(SLOTS)]
@@ -140,19 +150,21 @@ class Learner:
                     self._woken = True
                 case {"free": int(slot)}:
                     self._free[slot] = True
-                case {"stop": True}:
+                case {"stop": True} if not self._stopping:
                     self._stopping = True
+                    self._hurry.start()
             self._changed.notify_all()
 
     def run(self) -> None:
         """Learn until told to stop."""
-        learned = self._begin()
-        first = True
+        learned = self._known = self._begin()
+        first, more = True, False
         while not self._stopping:
             began = time.monotonic()
             try:
                 self._tidy()
                 learned, news = self._further(learned, began)
+                self._known, more = learned, news.more
             except SQLAlchemyError as error:
                 _tell({"away": f"the database cannot be read, trying again: {_short(error)}"})
                 self._wait(_AFTER_ERROR_S)
@@ -170,10 +182,26 @@ class Learner:
             pause = min(took, 1.0) if news.trips else self._settings.poll_s
             self._wait(pause, until_woken=not news.trips)
         self._writer.shutdown(wait=True)  # a snapshot that is being written
-        with contextlib.suppress(SQLAlchemyError):  # what was committed last
-            learned, _ = self._further(learned, time.monotonic())
+        if not more:
+            with contextlib.suppress(SQLAlchemyError):  # what was committed last
+                learned, _ = self._further(learned, time.monotonic())
+        self._last.acquire()
+        self._hurry.cancel()
         if learned.cursor.epoch >= 0:
             self._save(learned)
+
+    def _leave(self) -> None:
+        """Save what is known but for the batch that is being learned, and end."""
+        if not self._last.acquire(blocking=False):
+            return
+        known = self._known
+        if known is not None and known.cursor.epoch >= 0:
+            _tell({"note": "stopped within a batch; its trips are learned at the next start"})
+            if self._writing is not None:
+                wait([self._writing])
+            if known.trips != self._saved_at:
+                self._save(known)
+        os._exit(0)
 
     def _further(self, learned: Learned, began: float) -> tuple[Learned, NewTrips[Any]]:
         """Return what is believed after the next piece of the history, and that piece."""
@@ -328,7 +356,7 @@ class Learner:
 
     def _judge(self, learned: Learned, news: NewTrips[Any]) -> None:
         """Set keys aside that surprise beyond chance; all beliefs begin again without them."""
-        if not news.trips:
+        if not (news.trips or news.goes_on):
             return
         suspects = learned.trust.suspects(gains_of(self._fleet, learned.belief, news.standings))
         known = news.standings
@@ -375,15 +403,19 @@ class Learner:
 
     def _save_if_due(self, learned: Learned, news: NewTrips[Any], *, at_once: bool) -> None:
         due = abs(learned.trips - self._saved_at) >= self._settings.snapshot_every
-        if (due or at_once) and not news.more and (self._writing is None or self._writing.done()):
-            self._saved_at = learned.trips
+        now = time.monotonic()
+        if news.more:  # within a history that is a matter of time
+            due = now - self._saved_s >= _BETWEEN_SAVES_S
+        if (due or at_once) and (self._writing is None or self._writing.done()):
+            self._saved_at, self._saved_s = learned.trips, now
             self._writing = self._writer.submit(self._save, learned)
 
     def _save(self, learned: Learned) -> None:
-        try:
-            self._snapshots.write(learned)
-        except OSError as error:
-            _tell({"note": f"a snapshot could not be written: {error}"})
+        with self._saving:
+            try:
+                self._snapshots.write(learned)
+            except OSError as error:
+                _tell({"note": f"a snapshot could not be written: {error}"})
 
     def _tidy(self) -> None:
         """Fold old trips if they are not to be kept; once a day, by a clock that does not jump."""

@@ -131,6 +131,11 @@ class Learning:
             self._process.wait(_PATIENCE_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
+            self._told(
+                "note",
+                f"the learner did not end within {_PATIENCE_S:.0f} s and was killed; what it had "
+                "not saved is learned again at the next start",
+            )
         self._thread.join(_PATIENCE_S)
 
     @property

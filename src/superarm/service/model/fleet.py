@@ -168,6 +168,21 @@ def passage_variance(energy_wh: Vector, cost_wh: Vector, noise_wh: float) -> Vec
     return share**2 + noise_wh**2
 
 
+def require_size(network: RoadNetwork) -> None:
+    """Refuse a network that is too large to be served."""
+    if network.n_edges > MOST_NETWORK_EDGES:
+        msg = (
+            f"{network.name} has {network.n_edges:,} edges; the service takes up to "
+            f"{MOST_NETWORK_EDGES:,}. Cut a region out, or run one service per region"
+        )
+        raise CapacityError(msg)
+
+
+def fingerprint_of(network: RoadNetwork) -> str:
+    """Return what a database must agree with: the network and the model."""
+    return f"{network.fingerprint()}-{MODEL_VERSION}"
+
+
 class Fleet:
     """All vehicles on one network, and the belief they share."""
 
@@ -246,16 +261,10 @@ class Fleet:
     @property
     def n_draws(self) -> int:
         """How many draws sum the belief up; zero where the covariance of all arms is held."""
-        size = self.network.n_edges
+        require_size(self.network)
         if self.n_arms <= MOST_ARMS:
             return 0
-        if size > MOST_NETWORK_EDGES:
-            msg = (
-                f"{self.network.name} has {size:,} edges; the service takes up to "
-                f"{MOST_NETWORK_EDGES:,}. Cut a region out, or run one service per region"
-            )
-            raise CapacityError(msg)
-        return next(draws for most, draws in DRAWS if size <= most)
+        return next(draws for most, draws in DRAWS if self.network.n_edges <= most)
 
     @cached_property
     def arms(self) -> Arms:
@@ -364,4 +373,4 @@ class Fleet:
 
     def fingerprint(self) -> str:
         """Return what a database must agree with: the network and the model."""
-        return f"{self.network.fingerprint()}-{MODEL_VERSION}"
+        return fingerprint_of(self.network)
