@@ -1,6 +1,7 @@
 """A small client of the service: routes to drive, trips to report, safe to send again.
 
-It needs nothing but the standard library. See docs/how-to/service.md.
+It needs nothing but the standard library. How to start the service: the how-to
+about it, or ``superarm serve --help``.
 """
 
 import gzip

@@ -3,7 +3,7 @@
 
 What a logger in a van writes becomes routes on the map, measured energies of roads, and better routes.
 
-*Needs* ``pip install "superarm[osm]"``. *Takes* ten minutes to read, fifteen seconds to run.
+*Needs* ``pip install "superarm[osm]"``; logs in Parquet ``experiments`` besides. *Takes* ten minutes to read, fifteen seconds to run.
 
 Drives are made up here, on a generated city with a truth that nobody tells us: some roads cost up to twice what physics say. They are
 seen as a logger sees them, a point every two seconds with errors of five metres, and a counter of the battery.

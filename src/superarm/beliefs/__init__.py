@@ -28,12 +28,13 @@ Not sure about the prior? `HyperpriorBelief` weighs several of the above by how 
 `superarm.fitting` learns one from what was seen.
 
 `SparseGP` is the paper's own approximation of the first row (Algorithm 3): slower and less exact
-than `FiniteGP`, there to reproduce and compare with.
+than `FiniteGP`, there to reproduce and compare with. `InducedGP` is `EnsembleGP` for smooth priors,
+which a thousand features explain, and histories without end: it forgets the observations.
 
 Gaussian ones come from ``from_kernel(arms, kernel, noise_variance, mean)``, on new contexts without
 ``arms``; ``mean`` is nothing (zero), a number, one number per arm, or a function of arms. All are
 values: `condition` returns a new belief, `posterior` says what is believed of some arms. All keep
-the prior they were made from and what their rewards said, summed up.
+the prior they were made from and what their rewards said, summed up (`SparseGP` its history).
 
 >>> import numpy as np
 >>> from superarm import Arms

@@ -9,7 +9,7 @@ its results                     `Study`: stored runs by network, route, world an
 one run by itself               `expand` lists them, as `RunSpec`
 ==============================  ====================================================================
 
-docs/how-to/experiments.md shows all of it.
+The how-to about experiments shows all of it.
 """
 
 from superarm.experiments.config import Experiment, MethodSettings, read_experiment

@@ -1,4 +1,17 @@
-"""Networks, routes, exploration and what was learned, drawn as maps."""
+"""Networks, routes, exploration and what was learned, drawn as maps.
+
+======================  ============================================================================
+what a panel shows      made by
+======================  ============================================================================
+routes, roads           `Panel` itself
+heights                 `height_panel`
+energy per kilometre    `per_km_panel`
+where was explored      `exploration_panel`
+what is still unknown   `uncertainty_panel`
+======================  ============================================================================
+
+`draw_maps` draws several panels side by side.
+"""
 
 import io
 import math

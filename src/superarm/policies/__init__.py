@@ -1,6 +1,8 @@
 """Policies: one index per arm from a posterior.
 
 =========================  ======================================================================
+policy                     when
+=========================  ======================================================================
 `UpperConfidenceBound`     optimism with a width of `superarm.theory`: GP-UCB, GP-BayesUCB
 `MarginalThompson`         a draw per arm: the GP-TS of the paper's experiments, usually the best
 `JointThompson`            a joint draw of all arms: the GP-TS of the theorems

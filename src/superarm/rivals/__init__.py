@@ -15,8 +15,8 @@
 `ClockWidth`           a width, combinatorial and volatile (O'CLOK-UCB)
 =====================  =============================================================================
 
-None of it is needed to solve a problem; docs/explanation/algorithms.md says what each is and
-what is proven.
+None of it is needed to solve a problem; the page about algorithms, among the explanations, says
+what each is and what is proven.
 """
 
 from superarm.rivals.beta import BetaRates

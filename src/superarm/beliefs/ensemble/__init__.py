@@ -1,4 +1,17 @@
-"""Any number of fixed arms, rewards of sums too: the mean and an ensemble of posterior draws."""
+"""Any number of fixed arms, rewards of sums too: the mean and an ensemble of posterior draws.
+
+=============================  =====================================================================
+what you want                  name
+=============================  =====================================================================
+to learn and decide            `EnsembleGP`, in main memory
+the same on a GPU              `DeviceEnsembleGP` (the extra `torch`)
+observations put together,     `Observations`: sparse rows, errors that some of them share
+before they are learned
+the prior made once, for       `PriorRoot`: what takes longest on large networks
+several beliefs
+a belief in a file             `EnsembleState`; `superarm.save` takes care of it by itself
+=============================  =====================================================================
+"""
 
 from superarm.beliefs.ensemble.gp import EnsembleGP
 from superarm.beliefs.ensemble.observations import Observations

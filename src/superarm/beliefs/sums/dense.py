@@ -171,6 +171,6 @@ def _require_few(n_arms: int) -> None:
     if n_arms > MOST_ARMS:
         msg = (
             f"DenseGP holds the covariance of all arms, at most {MOST_ARMS:,} of them, and was "
-            f"given {n_arms:,}; use InducedGP if sums are observed, FiniteGP if not"
+            f"given {n_arms:,}; use EnsembleGP if sums are observed, FiniteGP if not"
         )
         raise CapacityError(msg)
