@@ -17,7 +17,7 @@ from superarm.arrays import Matrix, Vector
 from superarm.beliefs import DenseGP, EnsembleGP, Evidence
 from superarm.beliefs.ensemble import Observations, PriorRoot
 from superarm.beliefs.ensemble.observations import keyed_normals
-from superarm.beliefs.ensemble.solving import norms_of
+from superarm.beliefs.ensemble.solving import conjugate_gradients
 from superarm.kernels import (
     RBF,
     Beside,
@@ -322,16 +322,26 @@ def test_beliefs_of_many_arms_keep_less_and_are_right_to_six_digits(
 def test_what_is_said_to_be_left_is_left(
     monkeypatch: pytest.MonkeyPatch, some: int, single: bool
 ) -> None:
-    """The residual that is kept along is that of the equations, however many were learned."""
+    """The residual that is kept along is that of the equations, and no error beyond its bound."""
     if single:
         monkeypatch.setattr("superarm.beliefs.ensemble.features.SINGLE_BEYOND", 0)
     rng, belief = np.random.default_rng(some), ensemble(n_draws=63, tolerance=0.05)
     for _ in range(120 // some):
         rows = csr_array((rng.random((some, N)) < 0.3).astype(float))
         belief = belief.condition_functionals(rows, 3 * rng.standard_normal(some), 0.01)
-    left = residual_of(belief)
-    assert norms_of(left).max() <= 1.01 * belief.tolerance
-    assert_allclose(left, belief.residual, atol=1e-4)
+        left = residual_of(belief)
+        assert_allclose(left, belief.residual, atol=1e-4)
+        matrix = precision_of(belief)
+        errors = np.sqrt(np.einsum("ij,ij->j", left, np.linalg.solve(matrix, left)))
+        assert errors.max() <= belief.reached + 1e-4
+        assert belief.reached <= belief.tolerance
+
+
+def precision_of(belief: EnsembleGP) -> Matrix:
+    """Return the posterior precision of latents, whole."""
+    root, unit = belief.root, np.eye(belief.root.size)
+    found: Matrix = unit + root.transposed(belief.equations.said(root.times(unit)))
+    return found
 
 
 def residual_of(belief: EnsembleGP) -> Matrix:
@@ -345,6 +355,26 @@ def residual_of(belief: EnsembleGP) -> Matrix:
     right[:, 1:] += root.prior_draws(belief.seed, belief.n_draws)
     said: Matrix = root.transposed(equations.said(root.times(belief.latent)))
     return right - belief.latent - said
+
+
+@given(rngs(), st.sampled_from([1e-3, 0.1, 1.0]), st.sampled_from([np.float32, np.float64]))
+def test_errors_of_conjugate_gradients_are_within_their_bounds(
+    rng: np.random.Generator, tolerance: float, kind: Any
+) -> None:
+    size = int(rng.integers(1, 40))
+    turned = np.linalg.qr(rng.standard_normal((size, size)))[0]
+    values = 1 + np.exp(rng.uniform(-20, 8, size)) * (rng.random(size) < rng.random())
+    matrix = (turned * values) @ turned.T
+    right = np.exp(rng.uniform(-5, 5, 3)) * rng.standard_normal((size, 3))
+    found = conjugate_gradients(
+        lambda columns: matrix.astype(kind) @ columns, right.astype(kind), tolerance, np.zeros(3)
+    )
+    gap = found.solution - np.linalg.solve(matrix, right)
+    errors = np.sqrt(np.einsum("ij,ij->j", gap, matrix @ gap))
+    rounding = 1e-4 if kind is np.float32 else 1e-10
+    assert (errors <= found.bounds + rounding * np.linalg.norm(right, axis=0)).all()
+    assert (found.bounds <= tolerance).all()
+    assert (found.bounds <= found.norms * (1 + 1e-6)).all()
 
 
 def test_matrices_by_columns_say_the_same_as_those_by_rows() -> None:

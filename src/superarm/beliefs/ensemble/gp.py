@@ -44,14 +44,14 @@ N_DRAWS = 63
 Systems are solved in blocks of eight and more; with the mean these are 64."""
 
 TOLERANCE = 0.05
-"""The largest residual, and so the largest error of any arm or sum in its posterior deviations."""
+"""The largest error of any arm or sum, in its posterior deviations."""
 
 UNEXPLAINED = 1e-3
 """The largest share of the variance of a summand of the kernel whose correlations are dropped."""
 
 _SOLVED_AT_ONCE = 64
 _FEW = 4  # observations that are a fourth of the columns, or fewer, are solved for themselves
-_STEP, _LEAST_STEP, _ROOM = 0.5, 0.05, 0.5  # shares of what is left, and of the tolerance
+_STEP, _LEAST_STEP, _ROOM = 0.1, 0.01, 0.5  # shares of what is left, and of the tolerance
 _RESCALED, _TOO_SMALL = 4, 0.25
 
 
@@ -63,12 +63,12 @@ class EnsembleGP(ObservesSums):
         prior: what it was made from.
         equations: the prior's root and what was observed.
         seed: of the draws.
-        tolerance: the largest residual.
+        tolerance: the largest error, in posterior deviations.
         noise: what observations had of it in the draws, shape (n, S).
         latent: solutions: the mean first, then the draws, shape (p, 1 + S).
         field: the same as values of arms, without the prior mean, shape (n, 1 + S).
         residual: what is left of their equations, shape (p, 1 + S).
-        reached: the largest norm of a residual.
+        reached: the largest bound of an error, in posterior deviations.
         iterations: of the last solution.
     """
 
@@ -110,8 +110,7 @@ class EnsembleGP(ObservesSums):
             mean: prior means: none (zero), a number, one per arm, or a function of arms.
             n_draws: S.
             seed: of the draws; equal seeds and observations are equal draws.
-            tolerance: the largest residual: the most that an arm or a sum of arms is off by, in its
-                posterior deviations.
+            tolerance: the most that an arm or a sum of arms is off by, in its posterior deviations.
             unexplained: the share of a summand's variance whose correlations may be dropped.
             most_features: of one summand of the kernel, from 0.
             rest: where what features leave of a summand stays. By default on the diagonal if it is
@@ -303,13 +302,12 @@ class EnsembleGP(ObservesSums):
         """
         right = self.root.transposed(rows.T.toarray().astype(np.float64))
         size = max(float(np.abs(told).sum(axis=0).max()), np.finfo(float).tiny)
-        # what is left and what is added have next to nothing in common, in so many dimensions
-        room = np.sqrt(max(self.tolerance**2 - self.reached**2, 0.0))
-        allowed = max(_STEP * room, _LEAST_STEP * self.tolerance)
+        allowed = max(_STEP * (self.tolerance - self.reached), _LEAST_STEP * self.tolerance)
         step = equations.solved(np.zeros(right.shape), right, allowed / size)
         latent, values = self.latent + step.solution @ told, self.field + step.values @ told
         residual = self.residual + step.residual @ told
-        reached = float(norms_of(residual, self.root.dots).max())
+        # more observations make an error no larger, in the deviations that they leave
+        reached = self.reached + size * step.largest
         if reached <= self.tolerance:
             return Solved(latent, residual, reached, step.iterations, values)
         # further than needed, so that others may follow

@@ -31,7 +31,7 @@ class EnsembleState:
         noise: what observations had of it in the draws, shape (n, S).
         latent: solutions, shape (p, 1 + S).
         residual: what is left of their equations, shape (p, 1 + S).
-        reached: the largest norm of a residual.
+        reached: the largest bound of an error, in posterior deviations.
         seed: of the draws.
     """
 

@@ -23,7 +23,13 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky
 from superarm.arrays import Matrix, Vector, frozen
 from superarm.beliefs.ensemble.observations import Observations
 from superarm.beliefs.ensemble.roots import PriorRoot
-from superarm.beliefs.ensemble.solving import Solved, conjugate_gradients, norms_of, stalled
+from superarm.beliefs.ensemble.solving import (
+    Approached,
+    Solved,
+    conjugate_gradients,
+    norms_of,
+    stalled,
+)
 from superarm.errors import NumericalError
 from superarm.values import changed
 
@@ -44,6 +50,8 @@ DOUBLE = 1e-9
 
 STALLED = 0.5
 """A solution that leaves more than this share of a residual gets no better."""
+
+_ROUNDED = 2.0  # by what factor rounding may make a residual larger before its norm is the bound
 
 Kind: TypeAlias = type[np.float32] | type[np.float64]
 """The numbers that products within a solution are taken of."""
@@ -167,7 +175,7 @@ class Equations:
         Args:
             start: solutions so far, shape (p, s).
             residual: what is left of their equations, shape (p, s); it is written over.
-            tolerance: the largest norm of a residual.
+            tolerance: the largest error, in posterior deviations.
         """
         solution, left, iterations = start, residual, 0
         values = np.zeros((self.root.n_arms, start.shape[1]))
@@ -179,19 +187,19 @@ class Equations:
                 break
             before = largest
             try:
-                step, moved, count = self._step(left, tolerance, kind)
+                step, moved, there = self._step(left, tolerance, kind)
             except NumericalError:
                 if kind is np.float64:
                     raise
                 kind = np.float64  # rounding was in the way
                 continue
-            iterations += count
+            iterations += there.iterations
             left -= step
             solution = solution + step
             del step  # large, as all of these are
             left -= self.root.transposed(self.said(moved))
             values += moved
-            largest = self._largest(left)
+            largest = float(self._bounds(left, there).max(initial=0.0))
             if not largest <= max(STALLED * before, tolerance):
                 if kind is np.float64:
                     break
@@ -200,8 +208,17 @@ class Equations:
             return Solved(solution, left, largest, iterations, values)
         raise stalled(largest, tolerance)
 
-    def _step(self, residual: Matrix, tolerance: float, kind: Kind) -> tuple[Matrix, Matrix, int]:
-        """Return what to add to solutions and to values of arms, and how many iterations.
+    def _bounds(self, left: Matrix, there: Approached) -> Vector:
+        """Return bounds of errors: those of conjugate gradients, unless rounding undid them."""
+        norms = norms_of(left, self.root.dots)
+        more = norms / np.maximum(there.norms, np.finfo(float).tiny)
+        near = more <= _ROUNDED
+        return np.minimum(np.where(near, there.bounds * np.maximum(more, 1.0), norms), norms)
+
+    def _step(
+        self, residual: Matrix, tolerance: float, kind: Kind
+    ) -> tuple[Matrix, Matrix, Approached]:
+        """Return what to add to solutions and to values of arms, and how near that comes.
 
         Args:
             residual: what is left, shape (p, s).
@@ -215,16 +232,16 @@ class Equations:
         right += residual
         self._without_known(right)
         share = DOUBLE if kind is np.float64 else SINGLE
-        goal = np.maximum(0.9 * tolerance, share * norms_of(right, dots))
+        least = share * norms_of(right, dots)
         times = partial(self._rest_times, felt=self.felt_as(kind))
         with np.errstate(all="ignore"):  # it is told that nothing converges
-            found, iterations = conjugate_gradients(times, right, goal, dots)
-        step = found.astype(np.float64)
+            there = conjugate_gradients(times, right, 0.9 * tolerance, least, dots)
+        step = there.solution.astype(np.float64)
         moved = self.root.times(step)
         shift = self._over(known - self.carried.T @ moved)
         step[:rank] += self.turned @ shift
         moved += self.felt @ shift
-        return step, moved, iterations
+        return step, moved, there
 
     def _rest_times(self, latent: Matrix, felt: Matrix) -> Matrix:
         values = self.root.times(latent)
