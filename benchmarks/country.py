@@ -2,7 +2,8 @@
 
 Usage: python benchmarks/run.py country [-- --edges 1000000 --trips 1000000 --rate 5 --km 20]
 
-At a hundred thousand edges: --edges 100000 --rate 20 --km 10.
+At a hundred thousand edges: --edges 100000 --rate 20 --km 10. With --folder what is prepared stays;
+with --tolerances beside it: what tolerances leave of errors when a batch is learned.
 
 The server is a real one in a temporary folder and listens on the loopback interface. Trips are
 written to its database as it would have written them, since reporting a million takes hours.
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 from common import report, say, table
 from ensemble import AT_ONCE, Trips
+from scipy.sparse import csr_array
 from sqlalchemy import insert, update
 
 from service import Server
@@ -29,14 +31,17 @@ from superarm.client import Client
 from superarm.navigation import RoadNetwork, generate_city
 from superarm.service.database import Database, now_us
 from superarm.service.http.keys import KeyRing
-from superarm.service.model.fleet import CLASSES, SLOTS, Fleet
-from superarm.service.model.trip import MeasuredTrip
+from superarm.service.learning.snapshots import Snapshots
+from superarm.service.model.fleet import CLASSES, KNOWN, SLOTS, Fleet
+from superarm.service.model.trip import MeasuredTrip, Reader, Source
 from superarm.service.tables import facts
 from superarm.service.tables import trips as stored
 from superarm.service.trips.packing import packed
 from superarm.service.trips.standings import standings_of
+from superarm.values import changed
 
 QUESTIONS, SECONDS, SPARE = 60, 120, 3_000
+TOLERANCES, BATCH, ROUTES = (0.03, 0.5, 1.0, 2.0), 600, 200
 TRIP_DEVIATION, OWN_WH = 0.05, 20.0
 
 
@@ -251,6 +256,64 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     }
 
 
+def tolerances(folder: Path) -> list[dict[str, Any]]:
+    """Compare what tolerances leave with solutions that are right to three hundredths."""
+    state = folder / "server" / "trips.db-state"
+    fleet = Fleet(RoadNetwork.load(state / "network.npz"), state / KNOWN)
+    database, reader = Database(str(folder / "server" / "trips.db")), Reader.of(fleet)
+    identity = database.identity()
+    kept = Snapshots(
+        state / "snapshots", fleet.fingerprint(), identity, fleet.time_model, fleet.resumed
+    )
+    learned, _ = kept.newest()
+    if learned is None:
+        msg = "there is no snapshot; let the server stop after it has learned"
+        raise SystemExit(msg)
+    before: Any = learned.belief
+    network, count = fleet.network, learned.trips
+    trips = Trips(folder / "trips" / "edges", np.load(folder / "trips" / "starts.npy"))
+    energies, key = Energies(network), Source(slot=0, spread=0.15)
+    last = trips.starts.size - 1
+    some, starts = trips.part(last - BATCH, last)
+    totals = energies.of(some, starts)[0]
+    whole = np.array([0])
+    batch = []
+    for number, (begin, end) in enumerate(pairwise(starts.tolist())):
+        spans = whole, np.array([end - begin - 1])
+        mine, wh = some[begin:end], totals[number : number + 1]
+        batch.append((MeasuredTrip(CLASSES["car"], mine, *spans, wh, at_rest=False), key))
+    seen = reader.evidence(batch)
+    places, ends = trips.part(last - BATCH - ROUTES, last - BATCH)
+    weights = fleet.drivetrain(CLASSES["car"]).weights_wh[places]
+    routes = csr_array((weights, places, ends), shape=(ROUTES, fleet.n_arms))
+    rows: list[dict[str, Any]] = []
+    right: Any = None
+    for tolerance in TOLERANCES:
+        begin_s = time.perf_counter()
+        after: Any = changed(before, tolerance=tolerance).condition_evidence(seen)
+        took = time.perf_counter() - begin_s
+        if right is None:
+            right, deviation = after.field, np.sqrt(after.variance)[:, None]
+            apart = routes @ (right[:, 1:] - right[:, :1])
+            spread = np.sqrt((apart**2).mean(axis=1))[:, None]
+        roads, sums = (after.field - right) / deviation, routes @ (after.field - right) / spread
+        rows.append(
+            {
+                "edges": network.n_edges,
+                "trips learned": count,
+                "tolerance": tolerance,
+                f"s for {BATCH} more": took,
+                "iterations": after.iterations,
+                "edges, rms error": float(np.sqrt((roads**2).mean())),
+                "most": float(np.abs(roads).max()),
+                "routes, rms error": float(np.sqrt((sums**2).mean())),
+                "most of routes": float(np.abs(sums).max()),
+            }
+        )
+        say(str(rows[-1]))
+    return rows
+
+
 def main() -> None:
     """Measure one size."""
     parser = argparse.ArgumentParser()
@@ -262,7 +325,12 @@ def main() -> None:
     parser.add_argument(
         "--folder", type=Path, help="what is prepared stays there, to measure again"
     )
+    parser.add_argument("--tolerances", action="store_true", help="errors, not lag")
     options = parser.parse_args()
+    if options.tolerances:
+        note = f"Means and draws, in posterior deviations, against a tolerance of {TOLERANCES[0]}."
+        report(table("What a tolerance leaves, in the service", tolerances(options.folder), note))
+        return
     with tempfile.TemporaryDirectory() as aside:
         folder = options.folder or Path(aside)
         done = folder / "prepared.json"
