@@ -317,16 +317,16 @@ def test_beliefs_of_many_arms_keep_less_and_are_right_to_six_digits(
     assert again.weights.dtype == np.float32
 
 
-@pytest.mark.parametrize("some", [1, 16, 17])
+@pytest.mark.parametrize("sizes", [(1,), (16,), (17,), (40, 1, 1, 1, 2)])
 @pytest.mark.parametrize("single", [False, True])
 def test_what_is_said_to_be_left_is_left(
-    monkeypatch: pytest.MonkeyPatch, some: int, single: bool
+    monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...], single: bool
 ) -> None:
     """The residual that is kept along is that of the equations, and no error beyond its bound."""
     if single:
         monkeypatch.setattr("superarm.beliefs.ensemble.features.SINGLE_BEYOND", 0)
-    rng, belief = np.random.default_rng(some), ensemble(n_draws=63, tolerance=0.05)
-    for _ in range(120 // some):
+    rng, belief = np.random.default_rng(sizes), ensemble(n_draws=63, tolerance=0.05)
+    for some in sizes * (120 // sum(sizes)):
         rows = csr_array((rng.random((some, N)) < 0.3).astype(float))
         belief = belief.condition_functionals(rows, 3 * rng.standard_normal(some), 0.01)
         left = residual_of(belief)

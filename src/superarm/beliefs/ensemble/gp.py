@@ -51,7 +51,7 @@ UNEXPLAINED = 1e-3
 
 _SOLVED_AT_ONCE = 64
 _FEW = 4  # observations that are a fourth of the columns, or fewer, are solved for themselves
-_STEP, _LEAST_STEP, _ROOM = 0.1, 0.01, 0.5  # shares of what is left, and of the tolerance
+_STEP, _LEAST_STEP, _ROOM = 0.5, 0.05, 0.5  # shares of what is left, and of the tolerance
 _RESCALED, _TOO_SMALL = 4, 0.25
 
 
@@ -302,16 +302,24 @@ class EnsembleGP(ObservesSums):
         """
         right = self.root.transposed(rows.T.toarray().astype(np.float64))
         size = max(float(np.abs(told).sum(axis=0).max()), np.finfo(float).tiny)
-        allowed = max(_STEP * (self.tolerance - self.reached), _LEAST_STEP * self.tolerance)
-        step = equations.solved(np.zeros(right.shape), right, allowed / size)
+        left = float(norms_of(self.residual, self.root.dots).max())
+        if left < self.tolerance:
+            # what is left and what is added have next to nothing in common, in so many dimensions
+            room = np.sqrt(self.tolerance**2 - left**2)
+        else:  # bounds of errors add up
+            room = max(self.tolerance - self.reached, 0.0)
+        allowed = max(_STEP * room, _LEAST_STEP * self.tolerance)
+        step = equations.solved(np.zeros(right.shape), right, allowed / size, by_residual=True)
         latent, values = self.latent + step.solution @ told, self.field + step.values @ told
         residual = self.residual + step.residual @ told
-        # more observations make an error no larger, in the deviations that they leave
+        # more observations make no error larger, in the deviations that they leave
         reached = self.reached + size * step.largest
+        reached = min(reached, float(norms_of(residual, self.root.dots).max()))
         if reached <= self.tolerance:
             return Solved(latent, residual, reached, step.iterations, values)
         # further than needed, so that others may follow
-        solved = equations.solved(latent, residual, _ROOM * self.tolerance)
+        goal = _ROOM * self.tolerance
+        solved = equations.solved(latent, residual, goal, by_residual=True)
         np.add(solved.values, values, out=solved.values)
         return solved._replace(iterations=solved.iterations + step.iterations)
 

@@ -169,13 +169,17 @@ class Equations:
         found: Matrix = cho_solve((self._factor, True), right, check_finite=False)
         return found
 
-    def solved(self, start: Matrix, residual: Matrix, tolerance: float) -> Solved:
+    def solved(
+        self, start: Matrix, residual: Matrix, tolerance: float, *, by_residual: bool = False
+    ) -> Solved:
         """Solve systems from where they are.
 
         Args:
             start: solutions so far, shape (p, s).
             residual: what is left of their equations, shape (p, s); it is written over.
             tolerance: the largest error, in posterior deviations.
+            by_residual: whether no residual's norm, itself a bound of its error, is to be larger:
+                norms of residuals that are added to one another add up as lengths do.
         """
         solution, left, iterations = start, residual, 0
         values = np.zeros((self.root.n_arms, start.shape[1]))
@@ -187,7 +191,7 @@ class Equations:
                 break
             before = largest
             try:
-                step, moved, there = self._step(left, tolerance, kind)
+                step, moved, there = self._step(left, tolerance, kind, by_residual=by_residual)
             except NumericalError:
                 if kind is np.float64:
                     raise
@@ -199,7 +203,8 @@ class Equations:
             del step  # large, as all of these are
             left -= self.root.transposed(self.said(moved))
             values += moved
-            largest = float(self._bounds(left, there).max(initial=0.0))
+            bounds = norms_of(left, self.root.dots) if by_residual else self._bounds(left, there)
+            largest = float(bounds.max(initial=0.0))
             if not largest <= max(STALLED * before, tolerance):
                 if kind is np.float64:
                     break
@@ -216,7 +221,7 @@ class Equations:
         return np.minimum(np.where(near, there.bounds * np.maximum(more, 1.0), norms), norms)
 
     def _step(
-        self, residual: Matrix, tolerance: float, kind: Kind
+        self, residual: Matrix, tolerance: float, kind: Kind, *, by_residual: bool
     ) -> tuple[Matrix, Matrix, Approached]:
         """Return what to add to solutions and to values of arms, and how near that comes.
 
@@ -224,6 +229,7 @@ class Equations:
             residual: what is left, shape (p, s).
             tolerance: how little of it is asked for.
             kind: of the numbers that products are taken of.
+            by_residual: as in `solved`.
         """
         rank, dots = self.root.rank, self.root.dots
         known = self.turned.T @ residual[:rank]
@@ -235,7 +241,10 @@ class Equations:
         least = share * norms_of(right, dots)
         times = partial(self._rest_times, felt=self.felt_as(kind))
         with np.errstate(all="ignore"):  # it is told that nothing converges
-            there = conjugate_gradients(times, right, 0.9 * tolerance, least, dots)
+            goal = 0.9 * tolerance
+            if by_residual:
+                goal, least = 0.0, np.maximum(least, goal)
+            there = conjugate_gradients(times, right, goal, least, dots)
         step = there.solution.astype(np.float64)
         moved = self.root.times(step)
         shift = self._over(known - self.carried.T @ moved)
