@@ -18,6 +18,7 @@ MEASURED = {
     "rounds": "a round of exact inference beside the paper's sparse one",
     "scaling": "distinct arms, arms and memory",
     "ensemble": "totals of trips, 20,000 to 1,000,000 roads",
+    "country": "the service on 100,000 and 1,000,000 edges, with a million trips",
     "device": "beliefs on a GPU",
     "peers": "other libraries on a comparable job",
     "methods": "nine methods on one route of Luxembourg",
