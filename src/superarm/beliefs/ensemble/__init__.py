@@ -1,16 +1,14 @@
 """Any number of fixed arms, rewards of sums too: the mean and an ensemble of posterior draws.
 
-=============================  =====================================================================
-what you want                  name
-=============================  =====================================================================
-to learn and decide            `EnsembleGP`, in main memory
-the same on a GPU              `DeviceEnsembleGP` (the extra `torch`)
-observations put together,     `Observations`: sparse rows, errors that some of them share
-before they are learned
-the prior made once, for       `PriorRoot`: what takes longest on large networks
-several beliefs
-a belief in a file             `EnsembleState`; `superarm.save` takes care of it by itself
-=============================  =====================================================================
+=========================  =========================================================================
+what you want              name
+=========================  =========================================================================
+to learn and decide        `EnsembleGP`, in main memory
+the same on a GPU          `DeviceEnsembleGP` (the extra `torch`)
+observations put together  `Observations`: sparse rows, errors that some of them share
+a prior, made once         `PriorRoot`: what takes longest on large networks, for several beliefs
+a belief in a file         `EnsembleState`; `superarm.save` takes care of it by itself
+=========================  =========================================================================
 """
 
 from superarm.beliefs.ensemble.gp import EnsembleGP
