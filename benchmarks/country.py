@@ -99,6 +99,16 @@ class Memory(threading.Thread):
         return total / 1e6
 
 
+def measured(
+    edges: np.ndarray[Any, Any], starts: np.ndarray[Any, Any], totals: np.ndarray[Any, Any]
+) -> Iterator[MeasuredTrip]:
+    """Yield trips of cars of which the total was measured."""
+    for number, (begin, end) in enumerate(pairwise(starts.tolist())):
+        whole = np.array([0]), np.array([end - begin - 1])
+        total = totals[number : number + 1]
+        yield MeasuredTrip(CLASSES["car"], edges[begin:end], *whole, total, at_rest=False)
+
+
 def rows_of(
     trips: Trips, energies: Energies, key: tuple[str, str], count: int
 ) -> Iterator[list[dict[str, Any]]]:
@@ -107,12 +117,7 @@ def rows_of(
         edges, starts = trips.part(first, min(first + AT_ONCE, count))
         totals, physics = energies.of(edges, starts)
         rows = []
-        for number, (begin, end) in enumerate(pairwise(starts.tolist())):
-            mine = edges[begin:end]
-            whole = np.array([0]), np.array([mine.size - 1])
-            trip = MeasuredTrip(
-                CLASSES["car"], mine, *whole, totals[number : number + 1], at_rest=False
-            )
+        for number, trip in enumerate(measured(edges, starts, totals)):
             wh, expected = float(totals[number]), float(physics[number])
             rows.append(
                 packed(trip)
@@ -262,6 +267,7 @@ def tolerances(folder: Path) -> list[dict[str, Any]]:
     fleet = Fleet(RoadNetwork.load(state / "network.npz"), state / KNOWN)
     database, reader = Database(str(folder / "server" / "trips.db")), Reader.of(fleet)
     identity = database.identity()
+    database.close()
     kept = Snapshots(
         state / "snapshots", fleet.fingerprint(), identity, fleet.time_model, fleet.resumed
     )
@@ -276,13 +282,7 @@ def tolerances(folder: Path) -> list[dict[str, Any]]:
     last = trips.starts.size - 1
     some, starts = trips.part(last - BATCH, last)
     totals = energies.of(some, starts)[0]
-    whole = np.array([0])
-    batch = []
-    for number, (begin, end) in enumerate(pairwise(starts.tolist())):
-        spans = whole, np.array([end - begin - 1])
-        mine, wh = some[begin:end], totals[number : number + 1]
-        batch.append((MeasuredTrip(CLASSES["car"], mine, *spans, wh, at_rest=False), key))
-    seen = reader.evidence(batch)
+    seen = reader.evidence([(trip, key) for trip in measured(some, starts, totals)])
     places, ends = trips.part(last - BATCH - ROUTES, last - BATCH)
     weights = fleet.drivetrain(CLASSES["car"]).weights_wh[places]
     routes = csr_array((weights, places, ends), shape=(ROUTES, fleet.n_arms))

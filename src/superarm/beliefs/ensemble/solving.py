@@ -104,9 +104,10 @@ def conjugate_gradients(
     radau, iterations = np.full(busy.size, 1 / NODE), 0
     while busy.size:
         if iterations >= MOST_ITERATIONS or not np.isfinite(gain).all():
+            asked = max(tolerance, float(least.min()))
             msg = (
                 f"after {iterations} steps a residual of {norms.max():.2g} is left where "
-                f"{tolerance:.2g} was asked for; raise tolerance, most_features, or noise "
+                f"{asked:.2g} was asked for; raise tolerance, most_features, or noise "
                 "variances that are tiny"
             )
             raise NumericalError(msg)
@@ -120,16 +121,18 @@ def conjugate_gradients(
             solution += pushed
         else:
             solution[:, busy] += pushed
-        norms[busy] = norms_of(left, dots)
         iterations += 1
-        fresh = norms[busy] ** 2
-        radau = _radau(radau - step, fresh / gain)
-        bounds[busy] = np.minimum(np.sqrt(radau * fresh), norms[busy])
-        done = (norms[busy] <= least[busy]) | (bounds[busy] <= tolerance)
-        ahead *= (fresh / gain).astype(right.dtype)
+        now = norms_of(left, dots)
+        fresh = now**2
+        ratio = fresh / gain
+        radau = _radau(radau - step, ratio)
+        bound = np.minimum(np.sqrt(radau * fresh), now)
+        norms[busy], bounds[busy] = now, bound
+        go_on = ~((now <= least[busy]) | (bound <= tolerance))  # nan goes on, and fails
+        ahead *= ratio.astype(right.dtype)
         ahead += left
-        gain, go_on = fresh, ~done  # what is not a number goes on, and fails
-        if done.any():
+        gain = fresh
+        if not go_on.all():
             busy, left, ahead = busy[go_on], left[:, go_on], ahead[:, go_on]
             gain, radau = gain[go_on], radau[go_on]
     return Approached(solution, norms, bounds, iterations)
