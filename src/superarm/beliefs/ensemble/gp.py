@@ -418,9 +418,7 @@ class EnsembleGP(ObservesSums):
     def __repr__(self) -> str:
         """Return one line."""
         seen = int((self.equations.precision_diagonal > 0).sum())
-        return told(
-            self, self.root.n_arms, seen, draws=self.n_draws, residual=f"{self.reached:.2g}"
-        )
+        return told(self, self.root.n_arms, seen, draws=self.n_draws, error=f"{self.reached:.2g}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

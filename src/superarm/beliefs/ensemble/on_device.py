@@ -319,5 +319,5 @@ class DeviceEnsembleGP(EnsembleGP):
         """Return one line."""
         return (
             f"DeviceEnsembleGP({self.root.n_arms:,} arms, {self.count:,} seen, "
-            f"draws={self.n_draws}, residual={self.reached:.2g}, on {self._device.name})"
+            f"draws={self.n_draws}, error={self.reached:.2g}, on {self._device.name})"
         )
