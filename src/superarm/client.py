@@ -170,17 +170,6 @@ class Client:
         outcomes: list[dict[str, Any]] = answer["trips"]
         return outcomes
 
-    def compare(self, comparisons: Iterable[Mapping[str, object]]) -> dict[str, Any]:
-        """Say what reported trips took on routes that learn nothing, as a simulation can.
-
-        Args:
-            comparisons: up to 1,000, each with trip_id, rival ("physics" or "fastest"), energy_wh
-                and duration_s.
-        """
-        body = {"comparisons": [dict(one) for one in comparisons]}
-        answer: dict[str, Any] = self._ask("POST", "/v1/comparisons", body)
-        return answer
-
     def trace(self, trace_id: str, begins_at: datetime | str, **columns: object) -> dict[str, Any]:
         """Report GPS points with readings of the battery; see ``POST /v1/traces``.
 

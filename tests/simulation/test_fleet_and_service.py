@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose
 
 from parts import require_module
 from services import SUPERARM, add_key, running, small_city
-from superarm.client import Client
 from superarm.navigation import RoadModel, Vehicle, kinetic_energy
 
 require_module("libsumo", "simulation")
@@ -50,8 +49,6 @@ def test_a_fleet_asks_drives_and_reports(tmp_path: Path) -> None:
             for rival in RIVALS:
                 assert f"saved against {rival} routes, measured over 5 trips" in done.stdout
         server.learned(10)
-        savings = Client(server.url, key).stats()["savings"]
-        assert [savings[rival]["trips"] for rival in RIVALS] == [10, 10]
 
 
 def drive(speeds: Any, energies: Any) -> Drive:
@@ -94,8 +91,6 @@ class AsPhysicsSay:
         return {"edges": names, "route_id": "", **energies}
 
     def report(self, *_: Any, **__: Any) -> None: ...
-
-    def compare(self, *_: Any) -> None: ...
 
 
 def test_nothing_is_saved_against_the_same_routes() -> None:

@@ -1,6 +1,6 @@
 """A fleet in SUMO that drives by a running service: it asks over HTTP, drives, and reports."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
@@ -19,7 +19,6 @@ RIVALS = ("physics", "fastest")
 
 _SPAN = 10
 _FEWEST = 2
-_AT_ONCE = 1_000
 
 
 @dataclass(eq=False)
@@ -77,31 +76,13 @@ class ServicePlanner:
         when = self.begin + timedelta(days=self.day - 1, seconds=float(drive.entered_s[-1]))
         try:
             self.client.report(
-                self._trip_id(name),
+                f"sumo-{self.begin.timestamp():.0f}-{name}",
                 when,
                 route_id=self._tokens.pop(name),
                 **measured(drive, self.report),
             )
         except ServiceError as error:
             self.refused.append(f"{name}: {error}")
-
-    def compare(self, others: Mapping[str, Day]) -> None:
-        """Tell the service what trips took by methods that learn nothing, by name."""
-        told = [
-            {
-                "trip_id": self._trip_id(drive.trip.name),
-                "rival": rival,
-                "energy_wh": drive.total_wh,
-                "duration_s": drive.total_s,
-            }
-            for rival, day in others.items()
-            for drive in day.drives
-        ]
-        for begin in range(0, len(told), _AT_ONCE):
-            self.client.compare(told[begin : begin + _AT_ONCE])
-
-    def _trip_id(self, name: str) -> str:
-        return f"sumo-{self.begin.timestamp():.0f}-{name}"
 
 
 def measured(drive: Drive, report: Report) -> dict[str, object]:
@@ -223,9 +204,7 @@ def drive_fleet(  # noqa: PLR0913 - a fleet has these parts
         trips = world.trips(number, vehicles, 0.0, seconds, seed)
         day = world.day(number, trips, asking)
         one = _summed(number, day, asking, len(asking.refused) - before)
-        others = {name: world.day(number, trips, rival) for name, rival in beside}
-        asking.compare(others)
-        saved = {name: _saved(day, other) for name, other in others.items()}
+        saved = {name: _saved(day, world.day(number, trips, rival)) for name, rival in beside}
         found.append(replace(one, saved=saved))
         if done is not None:
             done(found[-1])

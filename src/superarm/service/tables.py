@@ -112,19 +112,6 @@ trips = Table(
 )
 """The truth: every belief can be made again from these (and from `folded`)."""
 
-comparisons = Table(
-    "comparisons",
-    metadata,
-    Column("owner", String(100), primary_key=True),
-    Column("trip_id", String(100), primary_key=True),
-    Column("rival", String(10), primary_key=True),
-    Column("key_id", String(16), nullable=False),
-    Column("saved_wh", Float, nullable=False),
-    Column("saved_s", Float, nullable=False),
-    Index("comparisons_by_key", "key_id"),
-)
-"""What trips saved against the same trips on other routes, where both were driven."""
-
 quarantine = Table(
     "quarantine",
     metadata,

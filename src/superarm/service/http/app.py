@@ -20,7 +20,6 @@ from superarm import __version__
 from superarm.service.http.access import Reading
 from superarm.service.http.administration import add_administration
 from superarm.service.http.charging import add_charging
-from superarm.service.http.comparisons import add_comparisons
 from superarm.service.http.gate import Gate, Refused, policy_with
 from superarm.service.http.problems import ANY_KEY, answer_errors, problems
 from superarm.service.http.questions import add_questions
@@ -102,7 +101,6 @@ def make_app(
     add_surveys(app, state)
     add_charging(app, state)
     add_reports(app, state)
-    add_comparisons(app, state)
     add_traces(app, state)
     add_administration(app, state)
     _add_health(app, state)

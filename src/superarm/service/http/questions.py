@@ -236,7 +236,6 @@ def stats_for(state: ServiceState, key: Key) -> StatsAnswer:
         times=_of_times(everything),
         recent_times=_of_times(state.recent()),
         vehicles=_by_vehicle(sums),
-        savings=dict(state.savings()),
         keys=[key_calibration(state, key) for key in shown],
         alarms=[
             AlarmOut(

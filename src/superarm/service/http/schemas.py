@@ -7,7 +7,6 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
 
 from superarm.service.http.keys import Role
 from superarm.service.model.vehicle import Given
-from superarm.service.trips.comparisons import Rival, Savings
 
 PLAIN = r"^[^\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]+$"
 """Text without anything that cannot be seen."""
@@ -103,9 +102,6 @@ class StatsAnswer(BaseModel):
     times: TimeCalibration
     recent_times: TimeCalibration = Field(description="Over the last 1,000 trips.")
     vehicles: dict[str, Calibration]
-    savings: dict[Rival, Savings] = Field(
-        description="By trips that were driven both ways, as in a simulation."
-    )
     keys: list[KeyCalibration] = Field(description="All for an administrator, else one's own.")
     alarms: list[AlarmOut]
 

@@ -44,7 +44,6 @@ from superarm.service.model.trip import Reader
 from superarm.service.routes.navigator import Navigator, Question
 from superarm.service.routes.router import RouteQuery
 from superarm.service.routes.tokens import RouteTokens
-from superarm.service.trips.comparisons import Rival, Savings, all_savings
 from superarm.service.trips.intake import MOST_SUGGESTIONS, Checked, Intake
 from superarm.service.trips.schemas import TripIn, TripOutcome
 from superarm.service.trips.standings import Standing, set_aside
@@ -384,10 +383,6 @@ class ServiceState:
     def recent(self) -> Sums:
         """Return the sums of the last trips, as of a moment ago."""
         return self._fresh("recent", self.store.recent)
-
-    def savings(self) -> Mapping[Rival, Savings]:
-        """Return what trips saved that were driven both ways, as of a moment ago."""
-        return self._fresh("savings", lambda: all_savings(self.store.database))
 
     def gain(self, key_id: str) -> tuple[float, float]:
         """Return how far a key's logger is believed to be off, and how sure that is."""

@@ -18,7 +18,6 @@ from superarm.service.database import (
 )
 from superarm.service.tables import (
     calibration,
-    comparisons,
     folded,
     folded_ids,
     keys,
@@ -298,8 +297,6 @@ class TripStore:
             found = connection.execute(delete(quarantine).where(aside)).rowcount > 0
             if row is not None:
                 connection.execute(delete(trips).where(mine))
-                beside = (comparisons.c.owner == owner) & (comparisons.c.trip_id == trip_id)
-                connection.execute(delete(comparisons).where(beside))
                 gone = Sums._make(-term for term in Sums.of(row._asdict()))
                 _add_sums(
                     connection, self._insert(calibration), row.key_id, row.vehicle_class, gone
@@ -347,7 +344,7 @@ def purge(database: Database, key_id: str) -> int:
     with database.engine.begin() as connection:
         lock_epoch(connection)  # no fold comes between
         number = connection.execute(delete(trips).where(trips.c.key_id == key_id)).rowcount
-        for table in (quarantine, folded, folded_ids, calibration, comparisons):
+        for table in (quarantine, folded, folded_ids, calibration):
             connection.execute(delete(table).where(table.c.key_id == key_id))
         forget_standing(connection, key_id)
         bump_epoch(connection)

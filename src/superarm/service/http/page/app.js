@@ -1,7 +1,7 @@
 // The page: starts everything, and hands what people do to the part that knows about it.
 
 import { Refusal, ask, at, hasKey, useKey } from "./api.js";
-import { chooseMoment, driveIt, driveTour, paintRoads, refreshBelief, refreshTour, showMeasured } from "./learning.js";
+import { chooseMoment, driveIt, driveTour, paintRoads, refreshBelief, refreshTour } from "./learning.js";
 import { read, written } from "./links.js";
 import { RoadMap, hasWebGL } from "./map.js";
 import { makeKey, noteStats, refreshOperator } from "./operator.js";
@@ -170,7 +170,6 @@ async function refreshStats() {
   at("time-coverage").textContent = inTime === null ? "no trip was timed yet" : `${(100 * inTime).toFixed(1)} % of ${stats.times.trips} trips`;
   at("status").textContent = `${state.network?.name}${state.demo ? ", demonstration" : ""}: ${stats.trips_learned.toLocaleString("en")} trips learned`;
   noteStats(stats);
-  showMeasured(stats.savings);
   if (stats.trips_learned === state.learned) return;
   const before = state.learned;
   state.learned = stats.trips_learned;

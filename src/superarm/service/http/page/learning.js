@@ -3,7 +3,7 @@
 import { ask, at } from "./api.js";
 import { drawCalibration, drawRegret } from "./charts.js";
 import { ramp } from "./map.js";
-import { against, measured, shown } from "./savings.js";
+import { against, shown } from "./savings.js";
 import { beforehand, snapshotOf, withOne } from "./snapshots.js";
 import { state } from "./state.js";
 import { explain, shownRoute } from "./trip.js";
@@ -143,19 +143,6 @@ function showSaved() {
     at(`saved-${rival}`).textContent = `${shown(saved.wh, 1000, 2)} kWh, ${shown(saved.minutes, 1, 0)} min`;
   }
   at("saved-trips").textContent = `Over ${state.trips.length} trips, on the hidden truth; ± one standard error.`;
-}
-
-/** What trips saved that were driven both ways, as in a simulation. @param {any} savings by rival */
-export function showMeasured(savings) {
-  const rivals = /** @type {const} */ (["physics", "fastest"]);
-  at("measured").hidden = !rivals.some((rival) => savings[rival]);
-  for (const rival of rivals) {
-    at(`measured-${rival}-row`).hidden = !savings[rival];
-    if (!savings[rival]) continue;
-    const saved = measured(savings[rival]);
-    at(`measured-${rival}`).textContent = `${shown(saved.wh, 1000, 2)} kWh, ${shown(saved.minutes, 1, 0)} min`;
-    at("measured-trips").textContent = `Over ${savings[rival].trips} trips that were driven both ways in a simulation; ± one standard error.`;
-  }
 }
 
 /** The line along some roads that are on the map. @param {number[]} edges */

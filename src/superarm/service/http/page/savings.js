@@ -24,17 +24,6 @@ export function against(trips, rival) {
   };
 }
 
-/**
- * What the service says was saved by trips that were driven both ways, as above.
- * @param {{ trips: number, energy_wh: number, energy_error_wh: number | null, minutes: number, minutes_error: number | null }} given
- */
-export function measured(given) {
-  const saved = (/** @type {number} */ total, /** @type {number | null} */ error) => ({
-    mean: total / given.trips, error: (error ?? NaN) / given.trips, total, totalError: error ?? NaN, count: given.trips,
-  });
-  return { wh: saved(given.energy_wh, given.energy_error_wh), minutes: saved(given.minutes, given.minutes_error) };
-}
-
 /** A total with its error in one unit: "1.23 ± 0.05". @param {Saved} saved @param {number} unit @param {number} digits */
 export function shown(saved, unit, digits) {
   const error = Number.isFinite(saved.totalError) ? ` ± ${(saved.totalError / unit).toFixed(digits)}` : "";
