@@ -17,7 +17,6 @@ PYTHON_PARTS = {
     "sumolib": "sumolib",
     "pyproj": "pyproj",
     "osmium": "osmium",
-    "py7zr": "py7zr",
     "rasterio": "rasterio",
     "sumo": "eclipse-sumo",
     "libsumo": "libsumo",

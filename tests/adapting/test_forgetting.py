@@ -13,7 +13,7 @@ from strategies import kernels, random_arms
 from superarm import Agent, DelayedAgent, load, play, save
 from superarm.adapting import Forgetting, Watched
 from superarm.arms import Round
-from superarm.beliefs import DenseGP, ExactGP, FiniteGP, IndependentGaussian, InducedGP
+from superarm.beliefs import DenseGP, ExactGP, FiniteGP, IndependentGaussian
 from superarm.kernels import Kernel, Matern52
 from superarm.oracles import Subsets, TopK
 from superarm.policies import Greedy, JointThompson
@@ -28,7 +28,6 @@ def beliefs(kernel: Kernel, noise: float) -> list[Any]:
         FiniteGP.from_kernel(ARMS, kernel, noise, 0.3),
         ExactGP.from_kernel(kernel, noise, 0.3),
         DenseGP.from_kernel(ARMS, kernel, noise, 0.3),
-        InducedGP.from_kernel(ARMS, kernel, noise, 0.3, n_inducing=N),
     ]
 
 

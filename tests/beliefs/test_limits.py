@@ -17,7 +17,6 @@ from superarm.beliefs import (
     ExactGP,
     FiniteGP,
     IndependentGaussian,
-    InducedGP,
     MatrixMemory,
     SparseGP,
     StreamingGP,
@@ -62,18 +61,6 @@ def test_sparse_variances_count_arms_of_any_scale() -> None:
     left, right = (b.condition(arms, np.array([1.0, 1e6])).posterior(arms) for b in (sparse, exact))
     assert_allclose(left.std, right.std, rtol=1e-6)
     assert_allclose(left.mean, right.mean, rtol=1e-6)
-
-
-def test_induced_features_count_arms_of_small_prior_variance() -> None:
-    arms = Arms([0, 1], [[1.0, 0.0], [0.0, 1e-7]])
-    noise = [1e-2, 1e-16]
-    induced = InducedGP.from_kernel(arms, Linear(), noise, n_inducing=2)
-    exact = FiniteGP.from_kernel(arms, Linear(), noise)
-    left, right = (
-        b.condition(arms, np.array([1.0, 1e-7])).posterior(arms) for b in (induced, exact)
-    )
-    assert_allclose(left.mean, right.mean, rtol=1e-9)
-    assert_allclose(left.std, right.std, rtol=1e-9)
 
 
 def test_memory_in_use_is_never_handed_out() -> None:
@@ -139,7 +126,7 @@ def test_deviations_that_no_digit_is_left_of_are_refused() -> None:
 def test_arms_that_do_not_vary_are_no_trouble() -> None:
     still = Arms([0, 1, 2], np.zeros((3, 2)))
     rng = np.random.default_rng(0)
-    for make in (FiniteGP, DenseGP, InducedGP, SparseGP):
+    for make in (FiniteGP, DenseGP, SparseGP):
         belief: Any = make.from_kernel(still, Linear(), 0.1, 2.0)
         learned = belief.condition(still, np.array([1.0, 2.0, 3.0]))
         assert_array_equal(learned.posterior(still).mean, np.full(3, 2.0))
@@ -192,7 +179,6 @@ def test_counts_are_whole_numbers(bad: Any) -> None:
     arms = random_arms(4, 1, 0)
     makers: list[Any] = [
         lambda: StreamingGP.from_kernel(RBF(), n_inducing=bad),
-        lambda: InducedGP.from_kernel(arms, RBF(), n_inducing=bad),
         lambda: SparseGP.from_kernel(arms, RBF(), n_inducing=bad),
     ]
     for make in makers:

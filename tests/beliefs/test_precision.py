@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 from strategies import random_arms, seeds
 from superarm import Arms, NumericalError
 from superarm.arrays import Matrix, Vector
-from superarm.beliefs import DenseGP, ExactGP, FiniteGP, InducedGP, SparseGP, StreamingGP
+from superarm.beliefs import DenseGP, ExactGP, FiniteGP, SparseGP, StreamingGP
 from superarm.beliefs.sums.update import MOST_PRECISION
 from superarm.kernels import RBF, Kernel, Matern32, Matern52
 
@@ -98,13 +98,12 @@ def dense_solve(gram: Matrix, noise: float, rows: Any, rewards: Vector) -> Vecto
 def every_belief(kernel: Kernel, noise: float) -> dict[str, Any]:
     return {
         "dense": DenseGP.from_kernel(LINE, kernel, noise),
-        "induced": InducedGP.from_kernel(LINE, kernel, noise, n_inducing=N),
         "sparse": SparseGP.from_kernel(LINE, kernel, noise, n_inducing=N, rate=1.0),
         "streaming": StreamingGP.from_kernel(kernel, noise, n_inducing=N, grow_above=1e-9),
     }
 
 
-PROMISED = {"dense": 16 * EPSILON, "sparse": 16 * EPSILON, "induced": 1e-12, "streaming": 2e-10}
+PROMISED = {"dense": 16 * EPSILON, "sparse": 16 * EPSILON, "streaming": 2e-10}
 """Relative error of deviations over prior over noise: rounding, and what is left unexplained."""
 
 
@@ -132,7 +131,7 @@ def test_sums_beliefs_are_right_or_refuse(noise: float) -> None:
     two = Arms([0, 1], [[0.0], [np.sqrt(2 * np.log(2))]])  # RBF gives one half
     beliefs: list[Any] = [
         DenseGP.from_covariance([0, 0], [[1, 0.5], [0.5, 1]], noise),
-        InducedGP.from_kernel(two, RBF(), noise),
+        DenseGP.from_kernel(two, RBF(), noise),
     ]
     for prior in beliefs:
         belief, seen = prior, 0

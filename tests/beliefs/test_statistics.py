@@ -20,7 +20,6 @@ from superarm.beliefs import (
     ExactGP,
     FiniteGP,
     IndependentGaussian,
-    InducedGP,
     SparseGP,
     StreamingGP,
 )
@@ -134,10 +133,9 @@ def test_kept_evidence_gives_the_posterior_of_another_prior(
 
 
 def test_evidence_that_is_not_kept_cannot_be_had() -> None:
-    options: Any = {"keep_evidence": False}
-    for belief in (DenseGP, InducedGP):
-        with pytest.raises(ValueError, match="made with keep_evidence=False and keeps none"):
-            belief.from_kernel(ARMS, RBF(), **options).all_evidence()
+    belief = DenseGP.from_kernel(ARMS, RBF(), keep_evidence=False)
+    with pytest.raises(ValueError, match="made with keep_evidence=False and keeps none"):
+        belief.all_evidence()
 
 
 def conditionable(noise: float) -> list[Any]:
@@ -147,7 +145,6 @@ def conditionable(noise: float) -> list[Any]:
         ExactGP.from_kernel(kernel, noise),
         StreamingGP.from_kernel(kernel, noise, inducing=ARMS, n_inducing=N),
         DenseGP.from_kernel(ARMS, kernel, noise),
-        InducedGP.from_kernel(ARMS, kernel, noise),
     ]
 
 
@@ -195,7 +192,7 @@ def test_a_mean_means_the_same_to_every_belief(mean: Any) -> None:
     expected = mean(ARMS) if callable(mean) else np.broadcast_to(given_mean, N)
     beliefs: list[Any] = [
         belief.from_kernel(ARMS, kernel, 0.1, mean)
-        for belief in (FiniteGP, DenseGP, InducedGP, SparseGP, IndependentGaussian)
+        for belief in (FiniteGP, DenseGP, SparseGP, IndependentGaussian)
     ] + [belief.from_kernel(kernel, 0.1, mean) for belief in (ExactGP, StreamingGP)]
     for belief in beliefs:
         assert_allclose(belief.posterior(ARMS).mean, expected)
@@ -218,7 +215,7 @@ def test_what_is_no_kernel_is_told() -> None:
             return np.ones(len(arms))
 
     duck: Any = Ducky()
-    for belief in (FiniteGP, DenseGP, InducedGP, SparseGP, IndependentGaussian):
+    for belief in (FiniteGP, DenseGP, SparseGP, IndependentGaussian):
         with pytest.raises(TypeError, match="inherit from Kernel"):
             belief.from_kernel(ARMS, duck)
     for contextual in (ExactGP, StreamingGP):

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from strategies import finite, histories, kernels, random_arms, rngs, vectors
 from superarm import Agent, Arms, CapacityError, NumericalError, load, save
 from superarm.arrays import Matrix, Vector
-from superarm.beliefs import DenseGP, Evidence, FiniteGP, InducedGP, MatrixMemory, StreamingGP
+from superarm.beliefs import DenseGP, Evidence, FiniteGP, MatrixMemory
 from superarm.beliefs.sums.direct import direct_root
 from superarm.beliefs.sums.linked import linked_root
 from superarm.kernels import RBF, Kernel, Matern52
@@ -213,96 +213,6 @@ def test_evidence_about_other_arms_and_huge_universes_are_refused() -> None:
     with pytest.raises(CapacityError, match="at most 12,000"):
         DenseGP.from_kernel(Arms(np.arange(12_001)), Matern52(0.4))
     assert belief.condition_evidence(Evidence.nothing(N)) is belief
-
-
-# ---- summed up by few arms
-
-
-@given(kernels(), sums(), vectors(N, 0.05, 2.0), vectors(N))
-def test_with_all_arms_inducing_it_is_exact(
-    kernel: Kernel, seen: Sums, noise: Vector, mean: Vector
-) -> None:
-    exact = DenseGP.from_kernel(ARMS, kernel, noise, mean).condition_sums(*arguments(seen))
-    belief = InducedGP.from_kernel(ARMS, kernel, noise, mean, n_inducing=N)
-    posterior = belief.condition_sums(*arguments(seen)).posterior(ARMS)
-    assert_allclose(posterior.mean, exact.mean, rtol=0, atol=1e-6)
-    assert_allclose(posterior.covariance(), exact.matrix, rtol=0, atol=1e-6)
-    assert_allclose(posterior.std**2, exact.matrix.diagonal(), rtol=0, atol=1e-6)
-    assert_array_equal(posterior.noise_std, np.sqrt(noise))
-
-
-@given(kernels(), histories(N), finite(0.05, 2.0), st.integers(1, 12))
-def test_with_few_it_is_the_optimal_sparse_posterior(
-    kernel: Kernel, history: Any, noise: float, few: int
-) -> None:
-    """As `StreamingGP` with the same inducing arms, whose sums are of rewards one by one."""
-    belief = InducedGP.from_kernel(ARMS, kernel, noise, n_inducing=few)
-    pivots = np.flatnonzero(belief.residual <= 1e-12)
-    if pivots.size != belief.features.shape[0]:
-        return  # some arms are explained without being pivots
-    other = StreamingGP.from_kernel(
-        kernel, noise, inducing=ARMS.take(pivots), n_inducing=pivots.size
-    )
-    for rows, rewards in history:
-        belief = belief.condition(ARMS.take(rows), rewards)
-        other = other.condition(ARMS.take(rows), rewards)
-    left, right = belief.posterior(ARMS), other.posterior(ARMS)
-    assert_allclose(left.mean, right.mean, rtol=0, atol=1e-5)
-    assert_allclose(left.std, right.std, rtol=0, atol=1e-5)
-
-
-@given(kernels(), sums(), finite(0.05, 2.0), st.integers(1, 12), st.integers(0, 40))
-def test_with_few_batches_and_order_do_not_matter_either(
-    kernel: Kernel, seen: Sums, noise: float, few: int, cut: int
-) -> None:
-    prior = InducedGP.from_kernel(ARMS, kernel, noise, n_inducing=few)
-    once = prior.condition_sums(*arguments(seen)).posterior(ARMS)
-    parts = prior.condition_sums(*arguments(seen[cut:])).condition_sums(*arguments(seen[:cut]))
-    assert_allclose(once.mean, parts.posterior(ARMS).mean, rtol=0, atol=1e-7)
-    assert_allclose(once.covariance(), parts.posterior(ARMS).covariance(), rtol=0, atol=1e-8)
-    assert (once.std <= prior.posterior(ARMS).std + 1e-9).all()
-    assert_allclose(prior.posterior(ARMS).std ** 2, kernel.diagonal(ARMS), rtol=1e-6)
-
-
-@given(kernels(), sums(), finite(0.05, 2.0), st.integers(1, 12), st.integers(0, 40))
-def test_evidence_may_be_projected_before_it_is_added_up(
-    kernel: Kernel, seen: Sums, noise: float, few: int, cut: int
-) -> None:
-    prior = InducedGP.from_kernel(
-        ARMS, kernel, noise, mean=0.3, n_inducing=few, keep_evidence=False
-    )
-    noises = np.full(len(ARMS), noise)
-    parts = []
-    for some in (seen[:cut], seen[cut:]):
-        arms, starts, totals = arguments(some)
-        parts.append(Evidence.of_sums(np.searchsorted(ARMS.ids, arms.ids), starts, totals, noises))
-    expected = prior.condition_evidence(parts[0] + parts[1])
-    found = prior.condition_evidence(prior.projected(parts[0]) + prior.projected(parts[1]))
-    assert_allclose(found.mean, expected.mean, rtol=0, atol=1e-7)
-    assert_allclose(found.core_covariance, expected.core_covariance, rtol=0, atol=1e-8)
-    assert_allclose(found.load, expected.load, rtol=1e-12)
-    first = prior.condition_evidence(parts[0])
-    assert_array_equal(first.unlearned().mean, prior.mean)
-    keeping = InducedGP.from_kernel(ARMS, kernel, noise, n_inducing=few)
-    with pytest.raises(ValueError, match="keep_evidence=False"):
-        keeping.condition_evidence(keeping.projected(parts[0]))
-
-
-def test_draws_and_limits_of_the_summed_up_belief() -> None:
-    belief = InducedGP.from_kernel(ARMS, Matern52(0.4), 0.2, n_inducing=8)
-    posterior = belief.condition_sums(ARMS.take([0, 1, 2]), [0, 3], [3.0]).posterior(ARMS)
-    rng = np.random.default_rng(3)
-    draws = np.array([posterior.sample(rng) for _ in range(4000)])
-    assert_allclose(np.cov(draws.T), posterior.covariance(), atol=0.12)
-    assert_allclose(draws.mean(axis=0), posterior.mean, atol=0.08)
-    with pytest.raises(ValueError, match="n_inducing must be at least 1"):
-        InducedGP.from_kernel(ARMS, Matern52(0.4), n_inducing=0)
-    with pytest.raises(CapacityError, match="ask for fewer with n_inducing"):
-        InducedGP.from_kernel(Arms(np.arange(200_000)), Matern52(0.4))
-    many = random_arms(1200, 2, seed=1)
-    large = InducedGP.from_kernel(many, Matern52(0.3), 0.2, n_inducing=60)
-    draws = np.array([large.posterior(many).sample(rng) for _ in range(300)])
-    assert_allclose(draws.var(axis=0).mean(), 1.0, atol=0.05)
 
 
 @given(rngs(), st.integers(1, 12), st.integers(1, 15), st.integers(0, 4))

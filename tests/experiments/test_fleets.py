@@ -19,6 +19,7 @@ from superarm.experiments.fleets import (
 )
 from superarm.experiments.fleets.config import FLEETS
 from superarm.experiments.fleets.pooled import pooled_regret
+from superarm.simulation import METHODS
 
 PART = {"name": "all", "begin_s": 0, "end_s": 120, "trips": 3}
 SMALL: dict[str, Any] = {
@@ -37,6 +38,15 @@ def test_the_package_studies_are_sound() -> None:
         assert study.days >= 20
         assert sum(part.trips for part in study.parts) >= 50
     assert not is_fleet_study("compare-city")
+
+
+def test_stored_tables_of_removed_methods_are_read() -> None:
+    table = Path(__file__).parents[2] / "results" / "sumo-city.parquet"
+    results = FleetResults.read(table)
+    rows = {row.method: row for row in results.compared("physics", first_day=5)}
+    assert "GP-TS-turns" not in METHODS
+    assert rows["GP-TS-turns"].worlds == 10
+    assert rows["GP-TS-turns"].energy_wh == pytest.approx(255, abs=1)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from scipy.stats import multivariate_normal
 from strategies import finite, histories, kernels, random_arms
 from superarm import Arms
 from superarm.arrays import Matrix, Vector
-from superarm.beliefs import DenseGP, ExactGP, FiniteGP, IndependentGaussian, InducedGP, StreamingGP
+from superarm.beliefs import DenseGP, ExactGP, FiniteGP, IndependentGaussian, StreamingGP
 from superarm.fitting import log_evidence
 from superarm.fitting.evidence import Objective
 from superarm.kernels import RBF, GraphMatern, Kernel, Matern52, PerArm
@@ -54,7 +54,6 @@ def test_evidence_is_the_dense_one(
         FiniteGP.from_kernel(ARMS, kernel, noise, mean),
         ExactGP.from_kernel(kernel, noise, mean),
         DenseGP.from_kernel(ARMS, kernel, noise, mean),
-        InducedGP.from_kernel(ARMS, kernel, noise, mean, n_inducing=N),
     ):
         seen: Any = belief
         for some, earned in history:
@@ -159,10 +158,6 @@ def test_reconsidered_is_as_if_the_prior_had_been_another(
         ),
         (ExactGP.from_kernel(kernel, 0.5), ExactGP.from_kernel(other, 0.5 * factor, 1)),
         (DenseGP.from_kernel(ARMS, kernel, 0.5), DenseGP.from_kernel(ARMS, other, 0.5 * factor, 1)),
-        (
-            InducedGP.from_kernel(ARMS, kernel, 0.5, n_inducing=N),
-            InducedGP.from_kernel(ARMS, other, 0.5 * factor, 1, n_inducing=N),
-        ),
     ):
         seen: Any = before
         expected: Any = after

@@ -43,7 +43,7 @@ class Forgetting(Wrapping[S], Generic[P, S]):
     """An agent that believes old rewards less; play it as any other.
 
     Args:
-        agent: who decides; its belief is a `FiniteGP`, `ExactGP`, `DenseGP` or `InducedGP`.
+        agent: who decides; its belief is a `FiniteGP`, `ExactGP` or `DenseGP`.
         keep: gamma, what share of a reward's weight is left a round later: 0.99 halves it in 69.
         now: the latest round played.
     """
@@ -59,8 +59,8 @@ class Forgetting(Wrapping[S], Generic[P, S]):
             raise ValueError(msg)
         if not isinstance(self.agent.belief, Ageing):
             msg = (
-                f"a {type(self.agent.belief).__name__} cannot forget; take FiniteGP, ExactGP, "
-                "DenseGP or InducedGP"
+                f"a {type(self.agent.belief).__name__} cannot forget; take FiniteGP, ExactGP "
+                "or DenseGP"
             )
             raise TypeError(msg)
 

@@ -28,8 +28,7 @@ Not sure about the prior? `HyperpriorBelief` weighs several of the above by how 
 `superarm.fitting` learns one from what was seen.
 
 `SparseGP` is the paper's own approximation of the first row (Algorithm 3): slower and less exact
-than `FiniteGP`, there to reproduce and compare with. `InducedGP` is `EnsembleGP` for smooth priors,
-which a thousand features explain, and histories without end: it forgets the observations.
+than `FiniteGP`, there to reproduce and compare with.
 
 Gaussian ones come from ``from_kernel(arms, kernel, noise_variance, mean)``, on new contexts without
 ``arms``; ``mean`` is nothing (zero), a number, one number per arm, or a function of arms. All are
@@ -54,7 +53,7 @@ from superarm.beliefs.hyperprior import HyperpriorBelief
 from superarm.beliefs.independent import IndependentGaussian
 from superarm.beliefs.predicting import Surprise, surprise_of
 from superarm.beliefs.statistics import ArmStatistics
-from superarm.beliefs.sums import DenseGP, Evidence, InducedGP, MatrixMemory, ProjectedEvidence
+from superarm.beliefs.sums import DenseGP, Evidence, MatrixMemory
 from superarm.beliefs.variational import SparseGP
 
 __all__ = [
@@ -69,10 +68,8 @@ __all__ = [
     "FiniteGP",
     "HyperpriorBelief",
     "IndependentGaussian",
-    "InducedGP",
     "MatrixMemory",
     "Poisson",
-    "ProjectedEvidence",
     "SparseGP",
     "StreamingGP",
     "Surprise",

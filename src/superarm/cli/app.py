@@ -11,7 +11,6 @@ from superarm import SuperarmError, __version__
 NOUNS = {
     "demo": "Watch the algorithms learn.",
     "network": "Road networks: generate, import, show, update, list, fetch.",
-    "data": "Data of other people: fetch.",
     "trips": "Trips from logs of vehicles: import, report.",
     "experiment": "Studies: run, status, list, report, summarise, paired.",
     "figure": "Figures of stored experiments.",

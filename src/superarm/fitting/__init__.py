@@ -8,7 +8,7 @@ same rewards under the fitted prior.
 what was seen                   what is fitted
 ==============================  ==============================================================
 `FiniteGP`, `ExactGP`           all parameters of the kernel, one noise scale, a common mean
-`DenseGP`, `InducedGP`          the same, from rewards of sums; they must keep their evidence
+`DenseGP`                       the same, from rewards of sums; it must keep its evidence
 `IndependentGaussian`           nothing: `log_evidence` only
 `StreamingGP`, `SparseGP`       nothing: they keep too little of what they have seen
 ==============================  ==============================================================

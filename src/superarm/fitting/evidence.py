@@ -7,7 +7,7 @@ from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 import numpy as np
 
 from superarm.arrays import Rows, Vector
-from superarm.beliefs import IndependentGaussian, InducedGP
+from superarm.beliefs import IndependentGaussian
 from superarm.beliefs.observed import Density, Observed
 from superarm.beliefs.statistics import ArmStatistics
 from superarm.kernels import Kernel
@@ -67,7 +67,7 @@ def require_fittable(belief: object) -> None:
     if not isinstance(belief, Fittable):
         msg = (
             f"a {type(belief).__name__} does not keep what it has seen; take FiniteGP or ExactGP "
-            "(rewards of single arms), DenseGP or InducedGP (sums too)"
+            "(rewards of single arms), DenseGP (sums too)"
         )
         raise TypeError(msg)
 
@@ -76,7 +76,7 @@ def log_evidence(belief: Fittable | IndependentGaussian) -> float:
     """Return the logarithm of the density of all rewards a belief has seen, under its prior.
 
     Exact, from sums over repeated rewards: no matrix over rewards is formed, and none over arms
-    that were not seen. Of an `InducedGP` it is that of the process its features sum up.
+    that were not seen.
 
     >>> from superarm import Arms
     >>> from superarm.beliefs import FiniteGP
@@ -91,9 +91,6 @@ def log_evidence(belief: Fittable | IndependentGaussian) -> float:
     seen = belief.observed()
     if seen.count == 0:
         return 0.0
-    if isinstance(belief, InducedGP):
-        features = belief.features[:, belief.prior.universe.positions(seen.arms)]
-        return seen.density(features.T @ features, seen.mean).log
     kernel = belief.prior.kernel
     if kernel is None:
         rows = belief.prior.universe.positions(seen.arms)

@@ -32,8 +32,8 @@ from superarm.arms import Arms
 from superarm.arrays import Matrix, Rows, Vector, frozen
 from superarm.beliefs.ensemble.features import features_of, pivots, precision_of
 from superarm.beliefs.rows import tiles
-from superarm.beliefs.sums.induced import partial_cholesky
 from superarm.kernels import Linear, Matern52, OnFeatures
+from superarm.kernels.low_rank import partial_cholesky
 from superarm.navigation.mechanical import kinetic_energy
 from superarm.navigation.network import RoadNetwork
 from superarm.navigation.roads import TIME_SPREAD

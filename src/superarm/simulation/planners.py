@@ -11,9 +11,8 @@ import numpy as np
 from superarm.arrays import Rows, Vector
 from superarm.navigation import EnergyModel, RoadNetwork, Vehicle, potential_difference
 from superarm.navigation.energy import JOULE_PER_WH
-from superarm.navigation.learning import LEAST_SHARE, Factors, RoadBelief
+from superarm.navigation.learning import RoadBelief
 from superarm.navigation.roads import ENERGY_SPREAD, TIME_SPREAD, RoadModel, Spread
-from superarm.navigation.turns import TurnModel
 from superarm.oracles import Dijkstra, Paths
 from superarm.policies import MarginalThompson, Rectified
 from superarm.protocols import Belief, Posterior
@@ -216,44 +215,6 @@ class PaperCosts(Costs):
 
 
 @dataclass(eq=False)
-class TurnCosts(Costs):
-    """Costs of turns by a `TurnModel`: one joint draw per trip, the noise fitted as for roads."""
-
-    model: TurnModel
-
-    def __post_init__(self) -> None:
-        """Begin with the prior."""
-        self.belief = self.model.belief()
-        self.factors = Factors()
-        self._surprises: list[tuple[float, float, float]] = []
-
-    def of(self, rng: np.random.Generator, clock_s: float) -> Vector:
-        """Return the drawn costs of all turns, shape (t,)."""
-        del clock_s
-        least = LEAST_SHARE * self.model.roads.physics[self.model.edges]
-        mean = self.belief.mean()
-        drawn = mean + np.sqrt(self.factors.scale) * (self.belief.sample(rng) - mean)
-        costs: Vector = np.maximum(drawn, least)[: self.model.network.n_turns]
-        return costs
-
-    def predicted(self, edges: Rows, clock_s: float) -> tuple[float, float]:
-        """Return mean and variance of the measured cost of a whole route."""
-        del clock_s
-        mean, unknown, noise = self.belief.trip(edges)
-        return mean, self.factors.variance(unknown, noise)
-
-    def learn(self, drives: Sequence[Drive]) -> None:
-        """Count all of them at once."""
-        seen = [(one.edges, self.model.roads.measured_of(one)) for one in drives]
-        for edges, cost in seen:
-            mean, unknown, noise = self.belief.trip(edges)
-            self._surprises.append((float(cost.sum()) - mean, unknown, noise))
-        self.factors = Factors.fitted(self._surprises)
-        counted = self.belief.condition(seen)
-        self.belief = replace(counted, noise_factor=self.factors.noise)
-
-
-@dataclass(eq=False)
 class NightPlanner:
     """Routes by costs, and learns from all drives of a day in the night after it.
 
@@ -296,10 +257,6 @@ class NightPlanner:
     def route(self, trip: Trip) -> Rows:
         """Return the cheapest route by costs that are drawn for this trip alone."""
         costs = self.costs.of(self.rng, trip.departs_s)
-        if isinstance(self.costs, TurnCosts):
-            edges = self._by_turns(trip, costs)
-            self._predict(trip, edges)
-            return edges
         paths = self._graph.between(trip.start, trip.goal)
 
         def best(price: float, times: Vector | None) -> Rows:
@@ -314,14 +271,6 @@ class NightPlanner:
             edges = self._in_time(paths, expected, edges, best)
         self._predict(trip, edges)
         return edges
-
-    def _by_turns(self, trip: Trip, costs: Vector) -> Rows:
-        """Return the cheapest route by costs of turns; arriving costs the same on all of them."""
-        if trip.start == trip.goal:
-            return np.array([trip.start])
-        turns = self.network.turns
-        paths = Paths(self.network.n_edges, turns, trip.start, trip.goal)
-        return np.append(trip.start, turns[self._oracle.select(paths, -costs), 1])
 
     def _within(self, paths: Paths, drawn: Vector, expected: Vector, edges: Rows) -> Rows:
         """Return the route of the boldest blend of drawn and expected costs within the limit."""
@@ -389,7 +338,7 @@ class NightPlanner:
 METHODS = (
     "fastest", "fastest-learned", "shortest", "physics", "calibrated", "BI-TS", "GP-TS-paper",
     "GP-TS-kinetic", "GP-TS-relative", "GP-TS-global", "GP-TS", "GP-mean", "GP-TS-in-time",
-    "GP-mean-in-time", "physics-in-time", "GP-TS-turns", "GP-TS-limited",
+    "GP-mean-in-time", "physics-in-time", "GP-TS-limited",
 )  # fmt: skip
 """Names of `planner`: each step of the ladder from the paper's prior to ours is one."""
 
@@ -468,9 +417,6 @@ def _costs(name: str, network: RoadNetwork, vehicle: Vehicle) -> tuple[Costs, bo
         case "BI-TS" | "GP-TS-paper" | "GP-TS-kinetic":
             paper = EnergyModel(network, vehicle, "paper", "dissipation")
             return PaperCosts(paper, name == "BI-TS", name == "GP-TS-kinetic"), True
-        case "GP-TS-turns":
-            roads = RoadModel(network, vehicle, spread=_STEPS["GP-TS-global"])
-            return TurnCosts(TurnModel(roads)), True
         case _:
             choice: Choice = "mean" if name in {"calibrated", "GP-mean"} else "sample"
             spread = _STEPS.get(name, ENERGY_SPREAD)

@@ -132,7 +132,7 @@ class DenseGP(ObservesSums):
             return self
         spread = np.sqrt(self.prior.variance)
         load = self.load + evidence.load(spread)
-        require_precision(load, spread, "DenseGP")
+        require_precision(load, spread)
         root = (
             linked_root(evidence, spread)
             or direct_root(evidence, spread)

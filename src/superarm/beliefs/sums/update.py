@@ -20,7 +20,7 @@ So variances, and the weights of later rewards of the same arms, have relative e
 """
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 from scipy.linalg import blas, cholesky, solve_triangular
@@ -170,19 +170,18 @@ def gained(root: AnyRoot, lower: Matrix, moves: Matrix, surprise: Vector) -> Vec
     return gain
 
 
-def require_precision(load: Vector, spread: Vector, which: Literal["DenseGP", "InducedGP"]) -> None:
+def require_precision(load: Vector, spread: Vector) -> None:
     """Refuse evidence that leaves so little variance that double precision cannot hold it.
 
     Args:
         load: all evidence so far times the prior deviations, shape (n,).
         spread: the prior deviations, shape (n,).
-        which: the belief that refuses.
     """
     worst = float((load * spread).max(initial=0.0))
     if worst > MOST_PRECISION:
         instead = "use FiniteGP if rewards are of single arms, or a larger noise variance"
         msg = (
-            f"prior over noise variance would be {worst:.3g} with these rewards; {which} keeps the "
+            f"prior over noise variance would be {worst:.3g} with these rewards; DenseGP keeps the "
             f"posterior covariance itself, which double precision holds up to {MOST_PRECISION:.0e}:"
             f" {instead}"
         )
