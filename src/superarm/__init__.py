@@ -42,6 +42,7 @@ from superarm.errors import (
     NegativeCycleError,
     NumericalError,
     SuperarmError,
+    WorkLimitError,
 )
 from superarm.evaluation import (
     BayesianRegret,
@@ -69,6 +70,7 @@ __all__ = [
     "Step",
     "SuperArm",
     "SuperarmError",
+    "WorkLimitError",
     "__version__",
     "bayesian_regret",
     "cumulative_regret",

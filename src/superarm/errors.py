@@ -21,5 +21,9 @@ class CapacityError(SuperarmError):
     """The request exceeds a stated limit of memory or time."""
 
 
+class WorkLimitError(SuperarmError):
+    """The work that a caller allows for one question is used up."""
+
+
 class DataError(SuperarmError):
     """A file is damaged, of another format, or of a newer version."""

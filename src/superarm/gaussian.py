@@ -4,11 +4,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.special import erfcx, log_ndtr, ndtr, ndtri_exp
 
 from superarm.arrays import Matrix, Vector
 from superarm.errors import NumericalError
+from superarm.pausing import pause
+
+_FACTORED_AT_ONCE, _BLOCK = 1024, 256  # rows that are factored without a pause, and in blocks
 
 JITTERS = (0.0, 1e-12, 1e-10, 1e-8)
 """What `cholesky_with_jitter` adds to the diagonal, relative to its largest entry, in turn."""
@@ -84,7 +87,7 @@ def cholesky_with_jitter(matrix: Matrix, scale: float | None = None) -> Matrix:
         lifted = matrix.copy()
         lifted.flat[:: size + 1] += jitter * unit
         try:
-            return cholesky(lifted, lower=True, overwrite_a=True, check_finite=False)
+            return _cholesky(lifted)
         except LinAlgError:
             continue
     smallest = float(np.linalg.eigvalsh(matrix)[0])
@@ -93,6 +96,25 @@ def cholesky_with_jitter(matrix: Matrix, scale: float | None = None) -> Matrix:
         f"{smallest:.3g}; check the kernel or the covariance passed in"
     )
     raise NumericalError(msg)
+
+
+def _cholesky(matrix: Matrix) -> Matrix:
+    """Return the lower Cholesky factor of a matrix, whose memory is used; others go on between."""
+    size = matrix.shape[0]
+    if size <= _FACTORED_AT_ONCE:
+        return cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+    for begin in range(0, size, _BLOCK):
+        # columns to the left are those of the factor already
+        end = min(begin + _BLOCK, size)
+        panel = matrix[begin:, begin:end]
+        panel -= matrix[begin:, :begin] @ matrix[begin:end, :begin].T
+        pause()
+        top = cholesky(panel[: end - begin], lower=True, check_finite=False)
+        panel[: end - begin] = top
+        below = panel[end - begin :]
+        below[...] = solve_triangular(top, below.T, lower=True, check_finite=False).T
+        pause()
+    return np.tril(matrix)
 
 
 def clipped_variance(variance: Vector, prior: Vector) -> Vector:

@@ -20,11 +20,13 @@ from superarm.compiling import compiled
 from superarm.errors import CapacityError, InfeasibleError
 from superarm.oracles.paths import Paths
 from superarm.oracles.reach import Tree
+from superarm.pausing import pause
 
 MOST_LABELS = 20_000_000
 """Labels after which a search is given up: half a gigabyte of them."""
 
 _FIRST_LABELS = 4096
+_BETWEEN_PAUSES = 10_000  # labels: some milliseconds
 _ROUNDING = 1e-12
 
 
@@ -67,15 +69,27 @@ def front(
     if not np.isfinite(ahead[start] + first[start]):
         msg = "no open path leads from the start to the goal"
         raise InfeasibleError(msg)
-    node, parent, g_first, g_second, found, complete = _settled(
-        starts, heads, first, second, ahead, ahead_second, start, target, share, most_labels
-    )
-    if not complete:
-        msg = f"over {most_labels:,} labels were needed; ask for a larger share than {share:g}"
-        raise CapacityError(msg)
+    room = min(_FIRST_LABELS, most_labels)
+    labels = _Labels.at(start, float(first[start]), float(second[start]), starts.size - 1, room)
+    end = float(second[start] + ahead_second[start]) * (1 + _ROUNDING)
+    while labels.counts[1] > 0:
+        labels.found, taken = _settle(
+            starts, heads, first, second, ahead, ahead_second, target, end, share, labels.node,
+            labels.parent, labels.g_first, labels.g_second, labels.heap, labels.found,
+            labels.least, labels.bound, labels.counts, _BETWEEN_PAUSES,
+        )  # fmt: skip
+        pause(taken)
+        # it stops early with open labels only for lack of room
+        if labels.counts[1] > 0 and taken < _BETWEEN_PAUSES and not labels.grow(most_labels):
+            msg = f"over {most_labels:,} labels were needed; ask for a larger share than {share:g}"
+            raise CapacityError(msg)
     return [
-        FrontRoute(_rows(node, parent, label), float(g_first[label]), float(g_second[label]))
-        for label in found.tolist()
+        FrontRoute(
+            _rows(labels.node, labels.parent, label),
+            float(labels.g_first[label]),
+            float(labels.g_second[label]),
+        )
+        for label in labels.routes
     ]
 
 
@@ -115,6 +129,7 @@ def _cover(near: np.ndarray[tuple[int, int], np.dtype[np.bool_]]) -> list[int]:
     size = near.shape[0]
     kept, covered = [0, size - 1], near[:, 0] | near[:, size - 1]
     while not covered.all():
+        pause()
         first = int(np.argmin(covered))
         # of those that will do for the first one left over, the one that reaches furthest
         will_do = np.flatnonzero(near[first])
@@ -145,36 +160,105 @@ def _rows(node: Rows, parent: Rows, label: int) -> SuperArm:
     return np.array(rows[::-1], dtype=np.intp)
 
 
+@dataclass(eq=False)
+class _Labels:
+    """How far a search for a front has come: labels, and a heap of those that are open.
+
+    Attributes:
+        node: where every label is, shape (room,).
+        parent: the label it came from, -1 at the start.
+        g_first: its first cost so far.
+        g_second: its second cost so far.
+        heap: numbers of the open labels, the one that can be cheapest in the first cost on top.
+        found: labels at the target.
+        least: the least second cost that was settled at every node, shape (n,).
+        bound: the second cost from which on a label is of no use, shape (1,).
+        counts: how many labels there are, how many are open and how many are found, shape (3,).
+    """
+
+    node: Rows
+    parent: Rows
+    g_first: Vector
+    g_second: Vector
+    heap: Rows
+    found: Rows
+    least: Vector
+    bound: Vector
+    counts: Rows
+
+    @classmethod
+    def at(cls, start: int, first: float, second: float, n_nodes: int, room: int) -> "_Labels":
+        """Return the only label before the first step."""
+        labels = cls(
+            np.empty(room, np.intp),
+            np.empty(room, np.intp),
+            np.empty(room),
+            np.empty(room),
+            np.empty(room, np.intp),
+            np.empty(64, np.intp),
+            np.full(n_nodes, np.inf),
+            np.full(1, np.inf),
+            np.array([1, 1, 0], dtype=np.intp),
+        )
+        labels.node[0], labels.parent[0], labels.heap[0] = start, -1, 0
+        labels.g_first[0], labels.g_second[0] = first, second
+        return labels
+
+    @property
+    def routes(self) -> list[int]:
+        """The labels at the target, in the order of their first cost."""
+        n_found = int(self.counts[2])
+        return list(self.found[:n_found].tolist())
+
+    def grow(self, most: int) -> bool:
+        """Make room for twice as many labels; say whether that is allowed."""
+        size = self.node.size
+        if size >= most:
+            return False
+        for name in ("node", "parent", "g_first", "g_second", "heap"):
+            held = getattr(self, name)
+            setattr(self, name, np.append(held, np.empty(min(size, most - size), held.dtype)))
+        return True
+
+
 @compiled
-def _settled(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one search, kept together
+def _settle(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one search, kept together
     starts: Rows,
     heads: Rows,
     first: Vector,
     second: Vector,
     ahead: Vector,
     ahead_second: Vector,
-    start: int,
     target: int,
+    end: float,
     share: float,
+    node: Rows,
+    parent: Rows,
+    g_first: Vector,
+    g_second: Vector,
+    heap: Rows,
+    found: Rows,
+    least: Vector,
+    bound: Vector,
+    counts: Rows,
     most: int,
-) -> tuple[Rows, Rows, Vector, Vector, Rows, bool]:
-    """Return labels (node, parent, costs), which of them are routes, and whether all fitted."""
-    room = min(_FIRST_LABELS, most)
-    node = np.empty(room, np.intp)
-    parent = np.empty(room, np.intp)
-    g_first = np.empty(room)
-    g_second = np.empty(room)
-    heap = np.empty(room, np.intp)
-    least = np.full(starts.size - 1, np.inf)  # second cost of what was settled at every node
-    found = np.empty(64, np.intp)
-    n_found = 0
-    bound, end = np.inf, (second[start] + ahead_second[start]) * (1 + _ROUNDING)
-    node[0], parent[0], g_first[0], g_second[0] = start, -1, first[start], second[start]
-    heap[0] = 0
-    used = size = 1
-    while size > 0:
+) -> tuple[Rows, int]:
+    """Take at most so many labels off the heap, or stop where there may be no room for the next.
+
+    Returns:
+        The labels found, whose array may have grown, and how many labels were taken.
+    """
+    used, size, n_found = int(counts[0]), int(counts[1]), int(counts[2])
+    taken = 0
+    while size > 0 and taken < most:
+        # the label on top is the next in the order of the first cost it can arrive with
         label = heap[0]
+        here = node[label]
+        if used + starts[here + 1] - starts[here] > node.size:
+            break
+        taken += 1
         size -= 1
+        # put the last label of the heap where it belongs from the top down
         moved = heap[size]
         key, tie = g_first[moved] + ahead[node[moved]], g_second[moved] + ahead_second[node[moved]]
         place = 0
@@ -199,8 +283,8 @@ def _settled(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one search, ke
             heap[place] = heap[child]
             place = child
         heap[place] = moved
-        here = node[label]
-        if g_second[label] >= least[here] or g_second[label] + ahead_second[here] >= bound:
+        # a label that is no better in the second cost than an earlier one here is of no use
+        if g_second[label] >= least[here] or g_second[label] + ahead_second[here] >= bound[0]:
             continue
         least[here] = g_second[label]
         if here == target:
@@ -209,25 +293,18 @@ def _settled(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one search, ke
             found[n_found] = label
             n_found += 1
             # what can be cheapest of all in the second cost is never dropped for being close
-            bound = max(g_second[label] / (1.0 + share), min(g_second[label], end))
+            bound[0] = max(g_second[label] / (1.0 + share), min(g_second[label], end))
             continue
         for arc in range(starts[here], starts[here + 1]):
             head = heads[arc]
             so_far, so_far_second = g_first[label] + first[head], g_second[label] + second[head]
             if not np.isfinite(so_far + ahead[head]):
                 continue
-            if so_far_second >= least[head] or so_far_second + ahead_second[head] >= bound:
+            if so_far_second >= least[head] or so_far_second + ahead_second[head] >= bound[0]:
                 continue
-            if used == node.size:
-                if used >= most:
-                    return node, parent, g_first, g_second, found[:n_found], False
-                node = np.append(node, np.empty(used, np.intp))
-                parent = np.append(parent, np.empty(used, np.intp))
-                g_first = np.append(g_first, np.empty(used))
-                g_second = np.append(g_second, np.empty(used))
-                heap = np.append(heap, np.empty(used, np.intp))
             node[used], parent[used] = head, label
             g_first[used], g_second[used] = so_far, so_far_second
+            # let the new label rise in the heap to where it belongs
             key, tie = so_far + ahead[head], so_far_second + ahead_second[head]
             place = size
             size += 1
@@ -241,4 +318,5 @@ def _settled(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one search, ke
                 place = (place - 1) // 2
             heap[place] = used
             used += 1
-    return node, parent, g_first, g_second, found[:n_found], True
+    counts[0], counts[1], counts[2] = used, size, n_found
+    return found, taken

@@ -3,10 +3,16 @@
 Graphs are compressed rows: the arcs leaving node u are ``heads[starts[u] : starts[u + 1]]``.
 """
 
+from dataclasses import dataclass
+from typing import TypeAlias
+
 import numpy as np
 
 from superarm.arrays import Rows, Vector
 from superarm.compiling import compiled
+from superarm.pausing import pause
+
+Marks: TypeAlias = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 ROUNDING = 4 * np.finfo(np.float64).eps
 """Bellman-Ford ignores improvements below this share of the absolute costs on the way."""
@@ -14,8 +20,10 @@ ROUNDING = 4 * np.finfo(np.float64).eps
 CANCELLED = 0.5 * np.finfo(np.float64).eps
 """A cycle whose costs add up to less than this share of their absolute values adds up to zero."""
 
+_BETWEEN_PAUSES = 10_000
+"""Nodes that are settled without a pause: one to five milliseconds."""
 
-@compiled
+
 def dijkstra(  # noqa: PLR0913, PLR0917 - a graph, costs and where to begin and to end
     starts: Rows, heads: Rows, costs: Vector, source: int, target: int, limit: float
 ) -> tuple[Rows, Vector]:
@@ -23,33 +31,19 @@ def dijkstra(  # noqa: PLR0913, PLR0917 - a graph, costs and where to begin and 
 
     Costs must not be negative. The search ends when the target is settled (none is, if it is -1),
     or nothing is left within the limit; what is not settled then has an upper bound. A node is
-    queued again instead of moved up, so that the heap may hold one entry per arc.
+    queued again instead of moved up, so that the heap may hold one entry per arc. Others go on in
+    between (`superarm.pausing`).
     """
-    n_nodes = starts.size - 1
-    distance = np.full(n_nodes, np.inf)
-    arrival = np.full(n_nodes, -1, np.intp)
-    settled = np.zeros(n_nodes, np.bool_)
-    keys, nodes = np.empty(heads.size + 1), np.empty(heads.size + 1, np.intp)
-    distance[source], keys[0], nodes[0], size = 0.0, 0.0, source, 1
-    while size > 0 and keys[0] <= limit:
-        node, key = nodes[0], keys[0]
-        size = _without_first(keys, nodes, size)
-        if settled[node]:
-            continue
-        settled[node] = True
-        if node == target:
-            break
-        for arc in range(starts[node], starts[node + 1]):
-            head = heads[arc]
-            reach = key + costs[arc]
-            if reach < distance[head]:
-                distance[head] = reach
-                arrival[head] = arc
-                size = _with_one(keys, nodes, size, reach, head)
-    return arrival, distance
+    now = _Frontier.at(starts, heads, source)
+    while now.size > 0:
+        now.size, visited = _settle(
+            starts, heads, costs, target, limit, now.distance, now.arrival, now.settled, now.keys,
+            now.nodes, now.size, _BETWEEN_PAUSES,
+        )  # fmt: skip
+        pause(visited)
+    return now.arrival, now.distance
 
 
-@compiled
 def dijkstra_rationed(  # noqa: PLR0913, PLR0917 - a graph, costs, and what is used up
     starts: Rows, heads: Rows, costs: Vector, used: Vector, source: int, most: float
 ) -> tuple[Rows, Vector]:
@@ -65,20 +59,120 @@ def dijkstra_rationed(  # noqa: PLR0913, PLR0917 - a graph, costs, and what is u
         source: where to begin.
         most: may be used up at any moment.
     """
-    n_nodes = starts.size - 1
-    distance = np.full(n_nodes, np.inf)
-    arrival = np.full(n_nodes, -1, np.intp)
-    spent = np.zeros(n_nodes)
-    settled = np.zeros(n_nodes, np.bool_)
-    keys, nodes = np.empty(heads.size + 1), np.empty(heads.size + 1, np.intp)
-    distance[source], keys[0], nodes[0], size = 0.0, 0.0, source, 1
-    while size > 0:
+    now, spent = _Frontier.at(starts, heads, source), np.zeros(starts.size - 1)
+    while now.size > 0:
+        now.size, visited = _settle_rationed(
+            starts, heads, costs, used, most, spent, now.distance, now.arrival, now.settled,
+            now.keys, now.nodes, now.size, _BETWEEN_PAUSES,
+        )  # fmt: skip
+        pause(visited)
+    cut_off = ~now.settled | (spent > most)
+    now.distance[cut_off], now.arrival[cut_off] = np.inf, -1
+    return now.arrival, now.distance
+
+
+@dataclass(eq=False)
+class _Frontier:
+    """How far a search has come: what is known of every node, and a heap of those to settle.
+
+    Attributes:
+        distance: the least cost known.
+        arrival: the last arc on the way that costs so much.
+        settled: whether no less is possible.
+        keys: costs in the heap.
+        nodes: whose they are.
+        size: of the heap; zero when the search is over.
+    """
+
+    distance: Vector
+    arrival: Rows
+    settled: Marks
+    keys: Vector
+    nodes: Rows
+    size: int
+
+    @classmethod
+    def at(cls, starts: Rows, heads: Rows, source: int) -> "_Frontier":
+        """Return the frontier before the first step."""
+        n_nodes, room = starts.size - 1, heads.size + 1
+        frontier = cls(
+            np.full(n_nodes, np.inf),
+            np.full(n_nodes, -1, np.intp),
+            np.zeros(n_nodes, np.bool_),
+            np.empty(room),
+            np.empty(room, np.intp),
+            1,
+        )
+        frontier.distance[source] = 0.0
+        frontier.keys[0], frontier.nodes[0] = 0.0, source
+        return frontier
+
+
+@compiled
+def _settle(  # noqa: PLR0913, PLR0917 - a graph, and how far the search has come
+    starts: Rows,
+    heads: Rows,
+    costs: Vector,
+    target: int,
+    limit: float,
+    distance: Vector,
+    arrival: Rows,
+    settled: Marks,
+    keys: Vector,
+    nodes: Rows,
+    size: int,
+    most: int,
+) -> tuple[int, int]:
+    """Settle at most so many nodes; return the size of the heap, and how many were settled."""
+    count = 0
+    while size > 0 and count < most:
+        # the heap's least key is the cost of its node, unless the node was settled before
+        node, key = nodes[0], keys[0]
+        if key > limit:
+            return 0, count
+        size = _without_first(keys, nodes, size)
+        if settled[node]:
+            continue
+        settled[node] = True
+        count += 1
+        if node == target:
+            return 0, count
+        for arc in range(starts[node], starts[node + 1]):
+            head = heads[arc]
+            reach = key + costs[arc]
+            if reach < distance[head]:
+                distance[head] = reach
+                arrival[head] = arc
+                size = _with_one(keys, nodes, size, reach, head)
+    return size, count
+
+
+@compiled
+def _settle_rationed(  # noqa: PLR0913, PLR0917 - a graph, and how far the search has come
+    starts: Rows,
+    heads: Rows,
+    costs: Vector,
+    used: Vector,
+    most_used: float,
+    spent: Vector,
+    distance: Vector,
+    arrival: Rows,
+    settled: Marks,
+    keys: Vector,
+    nodes: Rows,
+    size: int,
+    most: int,
+) -> tuple[int, int]:
+    """Settle at most so many nodes; return the size of the heap, and how many were settled."""
+    count = 0
+    while size > 0 and count < most:
         node, key = nodes[0], keys[0]
         size = _without_first(keys, nodes, size)
         if settled[node]:
             continue
         settled[node] = True
-        if spent[node] > most:
+        count += 1
+        if spent[node] > most_used:  # a cheapest path that uses too much ends here
             continue
         for arc in range(starts[node], starts[node + 1]):
             head = heads[arc]
@@ -88,10 +182,7 @@ def dijkstra_rationed(  # noqa: PLR0913, PLR0917 - a graph, costs, and what is u
                 arrival[head] = arc
                 spent[head] = spent[node] + used[arc]
                 size = _with_one(keys, nodes, size, reach, head)
-    for node in range(n_nodes):
-        if not settled[node] or spent[node] > most:
-            distance[node], arrival[node] = np.inf, -1
-    return arrival, distance
+    return size, count
 
 
 @compiled
@@ -130,7 +221,7 @@ def bellman_ford(
     heads: Rows,
     costs: Vector,
     source: int,
-    usable: np.ndarray[tuple[int], np.dtype[np.bool_]],
+    usable: Marks,
 ) -> tuple[Rows, bool]:
     """Return the last arc to every node and whether a negative cycle was met.
 
@@ -155,7 +246,7 @@ def _relaxed(  # noqa: PLR0913, PLR0917 - a graph, costs and what to do with the
     heads: Rows,
     costs: Vector,
     source: int,
-    usable: np.ndarray[tuple[int], np.dtype[np.bool_]],
+    usable: Marks,
     rounding: float,
 ) -> tuple[Rows, Rows, bool]:
     """Return last arcs and the nodes they come from, and whether these lead around anywhere."""
@@ -220,7 +311,7 @@ def _negative_cycle(parent: Rows, arrival: Rows, costs: Vector) -> bool:
 
 
 @compiled
-def reachable(starts: Rows, heads: Rows, source: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def reachable(starts: Rows, heads: Rows, source: int) -> Marks:
     """Return which nodes can be reached."""
     seen = np.zeros(starts.size - 1, np.bool_)
     stack = np.empty(starts.size - 1, np.intp)

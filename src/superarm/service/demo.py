@@ -244,6 +244,7 @@ class Driver:
                         question, current.posterior
                     ),
                     key,
+                    0.0,
                 )
             except InfeasibleError:
                 self.asked -= 1  # nobody drives between places that no road joins

@@ -26,10 +26,13 @@ from superarm.beliefs.sums.update import Root, downdated, gained, moves_of, requ
 from superarm.errors import CapacityError
 from superarm.gaussian import clipped_variance
 from superarm.kernels import Kernel
+from superarm.pausing import pause
 from superarm.values import changed
 
 MOST_ARMS = 12_000
 """The largest universe: one covariance of that size takes 1.1 GiB, and learning holds three."""
+
+_ROWS_AT_ONCE = 256  # of a covariance, without a pause
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +167,15 @@ class DensePosterior(PlacedView):
 
     def covariance_now(self) -> Matrix:
         """Return the posterior covariance, shape (n, n)."""
-        return self.belief.matrix[np.ix_(self.places, self.places)]
+        size = self.places.size
+        covariance = np.empty((size, size))
+        for begin in range(0, size, _ROWS_AT_ONCE):
+            rows = self.places[begin : begin + _ROWS_AT_ONCE]
+            covariance[begin : begin + _ROWS_AT_ONCE] = self.belief.matrix[
+                np.ix_(rows, self.places)
+            ]
+            pause()
+        return covariance
 
 
 def _require_few(n_arms: int) -> None:

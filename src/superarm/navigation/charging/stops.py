@@ -19,6 +19,7 @@ from superarm.compiling import compiled
 from superarm.errors import CapacityError
 from superarm.navigation.charging.curves import ChargingCurve
 from superarm.navigation.charging.hours import OpeningHours
+from superarm.pausing import pause
 
 Least = Literal["time", "energy"]
 """What a plan has least of."""
@@ -219,6 +220,7 @@ class _Search:
         keys = np.full(goal, np.inf)
         self._go_on(START, begin, keys)
         for _ in range(_MOST_LOOKS):
+            pause()
             best = float(self._arrive[goal].min())
             stop = int(np.argmin(keys)) if goal else 0
             if not goal or not keys[stop] < best:

@@ -6,10 +6,10 @@ from typing import Annotated
 from fastapi import FastAPI, Query, Response
 
 from superarm.service.http.access import Reading
+from superarm.service.http.prices import price_of_plan
 from superarm.service.http.problems import ANY_BODY, ANY_KEY, problems
 from superarm.service.http.state import ServiceState
 from superarm.service.routes.charging import ChargingDesk
-from superarm.service.routes.legs import MOST_PLACES
 from superarm.service.routes.names import PlaceNames
 from superarm.service.routes.schemas import (
     PlacesAnswer,
@@ -18,8 +18,7 @@ from superarm.service.routes.schemas import (
     StationCollection,
 )
 
-_COST_OF_STATIONS, _COST_OF_PLAN, _COST_OF_PLACES = 5.0, 40.0, 5.0
-_EDGES_AND_PLACES = 3_000  # so many edges times places take as long as a plain request
+_COST_OF_STATIONS, _COST_OF_PLACES = 5.0, 5.0
 
 
 def add_charging(app: FastAPI, state: ServiceState) -> None:
@@ -27,8 +26,7 @@ def add_charging(app: FastAPI, state: ServiceState) -> None:
     desk = ChargingDesk(state.navigator, state.stations)
     known = desk.stations()
 
-    places_looked_at = min(state.stations.edges.size, MOST_PLACES)
-    of_size = places_looked_at * state.network.n_edges / _EDGES_AND_PLACES
+    price = price_of_plan(state.network.n_edges, state.stations.edges.size)
     names = PlaceNames(state.navigator.geography, state.stations)
 
     @app.get(
@@ -67,9 +65,9 @@ def add_charging(app: FastAPI, state: ServiceState) -> None:
     )
     async def plan(request: PlanRequest, key: Reading) -> Response:
         """Return a trip with stops to charge such that the charge lasts as surely as asked."""
-        state.charge(key, _COST_OF_PLAN + of_size)
+        state.charge(key, price)
         question = await asyncio.to_thread(desk.query, request)
         body = await state.on_router(
-            lambda current: desk.plan(question, current.posterior, request), key
+            lambda current: desk.plan(question, current.posterior, request), key, price
         )
         return Response(body, media_type="application/json")

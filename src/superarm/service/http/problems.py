@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
-from superarm.errors import DataError, InfeasibleError
+from superarm.errors import DataError, InfeasibleError, WorkLimitError
 from superarm.service.database import is_away
 from superarm.service.http.gate import Refused
 from superarm.service.routes.navigator import UnknownPlaceError
@@ -67,6 +67,7 @@ def answer_errors(app: FastAPI) -> None:
         HTTPException,
         UnknownPlaceError,
         InfeasibleError,
+        WorkLimitError,
         DataError,
         BusyError,
         SQLAlchemyError,
@@ -82,7 +83,7 @@ def _explained(error: Exception) -> tuple[int, str, dict[str, str]]:  # noqa: PL
             return 422, what_is_wrong(error.errors()), {}
         case HTTPException():
             return error.status_code, str(error.detail), dict(error.headers or {})
-        case UnknownPlaceError() | InfeasibleError():
+        case UnknownPlaceError() | InfeasibleError() | WorkLimitError():
             return 422, str(error), {}
         case DataError():
             return 404, str(error), {}

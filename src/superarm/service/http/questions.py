@@ -13,6 +13,7 @@ from superarm.arrays import Rows
 from superarm.service.http.access import Reading
 from superarm.service.http.gate import Refused
 from superarm.service.http.keys import RANKS, Key
+from superarm.service.http.prices import price_of_front, price_of_route
 from superarm.service.http.problems import ANY_BODY, ANY_KEY, problems
 from superarm.service.http.schemas import (
     AlarmOut,
@@ -23,7 +24,7 @@ from superarm.service.http.schemas import (
 )
 from superarm.service.http.state import ServiceState
 from superarm.service.model.fleet import CLASSES
-from superarm.service.model.vehicle import ClassName, Parameters
+from superarm.service.model.vehicle import ClassName
 from superarm.service.routes.schemas import (
     BeliefAnswer,
     FrontAnswer,
@@ -38,8 +39,6 @@ from superarm.service.trips.store import EPOCH, Sums
 COST_OF_MAP, DRAWN_EDGES = 20.0, 10.0
 """What a map costs, in plain requests, and how many things drawn on it cost one more."""
 
-_COST_OF_ALTERNATIVE, _COST_OF_PARAMETERS, _COST_OF_BATTERY = 1.0, 4.0, 1.0
-_COST_OF_FRONT, _COST_OF_HURRY = 10.0, 4.0
 _SHOWN_EDGES, _COST_OF_NUMBERS = 50.0, 10.0
 _TELLING = 2.0
 _FEW = 10
@@ -103,13 +102,14 @@ def add_questions(app: FastAPI, state: ServiceState) -> None:
         key: Reading,
     ) -> Response:
         """Return the route to drive, what it will cost, and how sure that is."""
-        state.charge(key, cost_of(request))
+        price = price_of_route(request, state.network.n_edges)
+        state.charge(key, price)
         if state.navigator.knows(request):
             question = state.navigator.query(request)
         else:  # points to find, or names to say something about
             question = await asyncio.to_thread(state.navigator.query, request)
         _, body = await state.on_router(
-            lambda current: state.navigator.route(question, current.posterior), key
+            lambda current: state.navigator.route(question, current.posterior), key, price
         )
         return Response(body, media_type="application/json")
 
@@ -122,10 +122,11 @@ def add_questions(app: FastAPI, state: ServiceState) -> None:
     )
     async def front(key: Reading, asked: Annotated[FrontQuery, Query()]) -> Response:
         """Return at most eight routes between the fastest and the thriftiest."""
-        state.charge(key, _COST_OF_FRONT)
+        price = price_of_front(state.network.n_edges)
+        state.charge(key, price)
         question = await asyncio.to_thread(state.navigator.query, asked.request())
         body = await state.on_router(
-            lambda current: state.navigator.front(question, current.posterior), key
+            lambda current: state.navigator.front(question, current.posterior), key, price
         )
         return Response(body, media_type="application/json")
 
@@ -163,12 +164,14 @@ def add_questions(app: FastAPI, state: ServiceState) -> None:
         """Return what is believed of the energy of every edge, as columns."""
         edges, _ = await asyncio.to_thread(_edges_in, state, bbox, most)
         size = state.network.n_edges if edges is None else edges.size
-        state.charge(key, COST_OF_MAP + size / _SHOWN_EDGES)
+        price = COST_OF_MAP + size / _SHOWN_EDGES
+        state.charge(key, price)
         body = await state.on_router(
             lambda current: state.navigator.belief(
                 current.posterior, vehicle, CLASSES[vehicle], edges
             ),
             key,
+            price,
         )
         return Response(body, media_type="application/json")
 
@@ -190,19 +193,6 @@ def box_of(bbox: str) -> tuple[float, float, float, float]:
     if west > east or south > north:
         raise Refused(422, "bbox must be west,south,east,north with west <= east, south <= north")
     return west, south, east, north
-
-
-def cost_of(request: RouteRequest) -> float:
-    """Return how many plain requests a request for a route costs beside itself."""
-    cost = _COST_OF_ALTERNATIVE * request.alternatives
-    changed = request.temperature_c is not None or bool(request.payload_kg)
-    if isinstance(request.vehicle, Parameters) or changed:
-        cost += _COST_OF_PARAMETERS
-    if request.battery is not None:
-        cost += _COST_OF_BATTERY
-    # every part of the way is searched for, and again and again where time is limited
-    legs, times = len(request.via), 1.0 if request.max_extra_time is None else _COST_OF_HURRY
-    return cost + legs * times * (1 + request.alternatives)
 
 
 def stats_for(state: ServiceState, key: Key) -> StatsAnswer:

@@ -19,6 +19,13 @@ class RateLimit:
         self._rate, self._burst, self._clock = rate, burst, clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
+    def spend(self, key: str, cost: float) -> None:
+        """Take tokens for what a request has taken beyond its price; a debt is a burst at most."""
+        now = self._clock()
+        level, last = self._buckets.pop(key, (self._burst, now))
+        level = min(self._burst, level + (now - last) * self._rate)
+        self._buckets[key] = (max(level - cost, -self._burst), now)
+
     def wait_s(self, key: str, cost: float = 1.0) -> int:
         """Take tokens from a key's bucket; return zero, or the seconds to wait instead."""
         now = self._clock()

@@ -26,9 +26,10 @@ from superarm.service.http.connections import Limits
 from superarm.service.http.gate import Refused
 from superarm.service.http.keys import Key, KeyRing
 from superarm.service.http.metrics import Gauges, Metrics
+from superarm.service.http.prices import REQUEST_S, is_long, most_steps
 from superarm.service.http.rates import RateLimit
 from superarm.service.http.surprises import Surprises
-from superarm.service.http.turns import FullError, Turns
+from superarm.service.http.turns import FullError, Turns, Work
 from superarm.service.http.watching import Watch
 from superarm.service.learning.learner import LearnerSettings
 from superarm.service.learning.process import Current, Learning, Posteriors
@@ -282,15 +283,27 @@ class ServiceState:
 
     # ---- questions and reports
 
-    async def on_router(self, question: Callable[[Current], _Result], key: Key) -> _Result:
-        """Answer a question in the routing thread, where keys take turns, or say it is full."""
+    async def on_router(
+        self, question: Callable[[Current], _Result], key: Key, price: float
+    ) -> _Result:
+        """Answer a question where questions take turns, or say that too many wait.
+
+        Args:
+            question: what is asked of the posterior.
+            key: who asks; what the question takes beyond its price is charged afterwards.
+            price: in plain requests; it has been charged, and the request itself counts for one.
+        """
         if not self.ready:
             raise Refused(503, "the belief is being loaded; try again", {"retry-after": "1"})
+        n_edges = self.network.n_edges
+        work = Work(most_steps(n_edges), is_long=is_long(price, n_edges))
         try:
-            return await self._router.run(key.id, lambda: self._asked(question))
+            return await self._router.run(key.id, lambda: self._asked(question), work)
         except FullError:
-            detail = "too many requests wait; try again"
-            raise Refused(503, detail, {"retry-after": "1"}) from None
+            what, wait = ("long questions", "5") if work.is_long else ("requests", "1")
+            raise Refused(503, f"too many {what} wait; try again", {"retry-after": wait}) from None
+        finally:
+            self.rates.spend(key.id, max(work.cpu_s / REQUEST_S - 1.0 - price, 0.0))
 
     def _asked(self, question: Callable[[Current], _Result]) -> _Result:
         with self.posteriors.reading() as current:

@@ -5,10 +5,10 @@ import json
 
 from fastapi import FastAPI, Response
 
-from superarm.errors import InfeasibleError
+from superarm.errors import InfeasibleError, WorkLimitError
 from superarm.service.http.access import Reading
+from superarm.service.http.prices import price_of_reach, price_of_route, price_of_row
 from superarm.service.http.problems import ANY_BODY, ANY_KEY, problems
-from superarm.service.http.questions import cost_of
 from superarm.service.http.state import ServiceState
 from superarm.service.routes.navigator import UnknownPlaceError
 from superarm.service.routes.schemas import (
@@ -20,8 +20,6 @@ from superarm.service.routes.schemas import (
     RouteBatch,
 )
 from superarm.service.routes.surveyor import Surveyor
-
-_COST_OF_REACH, _COST_OF_ORIGIN, _COST_OF_PAIR = 20.0, 2.0, 0.1
 
 
 def add_surveys(app: FastAPI, state: ServiceState) -> None:
@@ -37,9 +35,12 @@ def add_surveys(app: FastAPI, state: ServiceState) -> None:
     )
     async def ask_many(batch: RouteBatch, key: Reading) -> Response:
         """Return several routes; one that cannot be found does not keep the others back."""
-        state.charge(key, sum(1.0 + cost_of(request) for request in batch.routes))
+        n_edges = state.network.n_edges
+        prices = [price_of_route(request, n_edges) for request in batch.routes]
+        state.charge(key, sum(1.0 + price for price in prices))
         found: list[bytes] = []
-        for request in batch.routes:  # one after the other: others take turns in between
+        # one after the other: others take turns in between
+        for request, price in zip(batch.routes, prices, strict=True):
             try:
                 question = await asyncio.to_thread(state.navigator.query, request)
                 _, body = await state.on_router(
@@ -47,8 +48,9 @@ def add_surveys(app: FastAPI, state: ServiceState) -> None:
                         question, current.posterior
                     ),
                     key,
+                    price,
                 )
-            except (UnknownPlaceError, InfeasibleError) as error:
+            except (UnknownPlaceError, InfeasibleError, WorkLimitError) as error:
                 found.append(b'{"route":null,"problem":%b}' % json.dumps(str(error)).encode())
             else:
                 found.append(b'{"route":%b,"problem":null}' % body)
@@ -63,10 +65,11 @@ def add_surveys(app: FastAPI, state: ServiceState) -> None:
     )
     async def reach(request: ReachRequest, key: Reading) -> Response:
         """Return how far the charge lasts, as areas."""
-        state.charge(key, _COST_OF_REACH)
+        price = price_of_reach(state.network.n_edges)
+        state.charge(key, price)
         question = await asyncio.to_thread(surveyor.reach_query, request)
         body = await state.on_router(
-            lambda current: surveyor.reach(question, current.posterior, request), key
+            lambda current: surveyor.reach(question, current.posterior, request), key, price
         )
         return Response(body, media_type="application/json")
 
@@ -80,7 +83,8 @@ def add_surveys(app: FastAPI, state: ServiceState) -> None:
     async def matrix(request: MatrixRequest, key: Reading) -> Response:
         """Return what the best ways from all origins to all destinations take."""
         origins, destinations = len(request.origins), len(request.destinations)
-        state.charge(key, origins * (_COST_OF_ORIGIN + destinations * _COST_OF_PAIR))
+        price = price_of_row(state.network.n_edges, destinations)
+        state.charge(key, origins * price)
         asked = await asyncio.to_thread(surveyor.matrix_queries, request)
         rows, trips = [], 0
         for number in range(origins):  # one row at a time: others take turns in between
@@ -90,6 +94,7 @@ def add_surveys(app: FastAPI, state: ServiceState) -> None:
                     current.posterior.trips,
                 ),
                 key,
+                price,
             )
             rows.append(row)
         body = await asyncio.to_thread(surveyor.matrix_answer, asked, rows, trips)

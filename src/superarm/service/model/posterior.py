@@ -11,6 +11,7 @@ from superarm.beliefs.posterior import PlacedView
 from superarm.beliefs.sums.dense import DensePosterior
 from superarm.compiling import compiled
 from superarm.navigation.times import TimePosterior
+from superarm.pausing import pause
 from superarm.service.model.draws import Draws, DrawsView
 from superarm.service.model.fleet import KEY_DEVIATION, TRIP_DEVIATION, Drivetrain, Fleet
 from superarm.service.model.trip import Source, Spans
@@ -108,6 +109,7 @@ class RoadPosterior:
             covariance = self._of_stretches(edges, weights, starts)
             begin = starts[:-1]
             cost, mean, noise = (np.add.reduceat(part, begin) for part in (cost, mean, noise))
+        pause(edges.size)
         covariance.flat[:: mean.size + 1] += noise
         shared = cost if abs(cost.sum()) >= abs(mean.sum()) else mean
         covariance += self.spread**2 * np.outer(shared, shared)

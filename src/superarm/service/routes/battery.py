@@ -1,5 +1,6 @@
 """Will the charge last? The probability that it stays above the reserve all along a route."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -8,12 +9,15 @@ from scipy.special import ndtri
 
 from superarm.arrays import Matrix, Vector
 from superarm.gaussian import cholesky_with_jitter
+from superarm.pausing import pause
 
 DRAWS = 2048
 """Quasi-random routes driven in thought; the probability is exact to about half a per cent."""
 
 
 _DIMENSIONS = 256
+_BLOCK = 256  # edges whose normal numbers are made without a pause
+_PRODUCTS_AT_ONCE = 250_000_000  # multiplications without a pause: some 20 ms
 
 
 @dataclass(frozen=True)
@@ -43,13 +47,29 @@ def probability_of_arrival(battery: Battery, mean: Vector, covariance: Matrix) -
     if not (covariance.any() or mean.any()):
         return 1.0
     factor = cholesky_with_jitter(covariance)
-    energies = mean[:, None] + factor @ normals(mean.size)
+    chance = normals(mean.size)
     charge = np.full(DRAWS, battery.charge_wh)
     lasting = np.ones(DRAWS, dtype=bool)
-    for energy in energies:
-        charge = np.minimum(charge - energy, battery.capacity_wh)
-        lasting &= charge >= battery.reserve_wh
+    for energies in drawn_in_blocks(mean, factor, chance):
+        for energy in energies:
+            charge = np.minimum(charge - energy, battery.capacity_wh)
+            lasting &= charge >= battery.reserve_wh
     return float(lasting.mean())
+
+
+def drawn_in_blocks(mean: Vector, factor: Matrix, chance: Matrix) -> Iterator[Matrix]:
+    """Yield draws of the energies of some edges after the other; others go on in between.
+
+    Args:
+        mean: of the energy of every edge, shape (k,).
+        factor: a lower factor of their covariance, shape (k, k).
+        chance: standard normal numbers, shape (k, draws).
+    """
+    rows = max(1, _PRODUCTS_AT_ONCE // max(chance.size, 1))
+    for begin in range(0, mean.size, rows):
+        end = min(begin + rows, mean.size)
+        yield mean[begin:end, None] + factor[begin:end, :end] @ chance[:end]
+        pause(end - begin)
 
 
 def prepare() -> None:
@@ -62,8 +82,17 @@ def normals(size: int) -> Matrix:
     kept = _kept()
     if size <= kept.shape[0]:
         return kept[:size]
-    more = np.random.default_rng(0).standard_normal((size - kept.shape[0], DRAWS))
-    return np.concatenate([kept, more])
+    return np.concatenate([kept, plain_normals(size - kept.shape[0], DRAWS)])
+
+
+def plain_normals(size: int, count: int) -> Matrix:
+    """Return standard normal numbers of a fixed seed, shape (size, count)."""
+    rng, numbers = np.random.default_rng(0), np.empty((size, count))
+    for begin in range(0, size, _BLOCK):
+        part = numbers[begin : begin + _BLOCK]
+        rng.standard_normal(out=part)
+        pause()
+    return numbers
 
 
 @lru_cache(1)

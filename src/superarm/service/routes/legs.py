@@ -18,7 +18,12 @@ from superarm.service.routes.search import Search
 MOST_PLACES, MOST_PLACES_OF_LARGE = 128, 40
 """Of more places those are looked at where a stop takes least: detour, and some charging."""
 
-_SMALL = 12_000
+LARGE_NETWORK = 12_000
+"""Edges beyond which fewer ways and stations are looked at."""
+
+WAYS_OF_SMALL = 6
+"""Ways between two places that are looked at on other networks, at most."""
+
 _SOME_CHARGE = 0.4
 _PLENTY = 5.0
 
@@ -218,7 +223,7 @@ class LegFinder:
     @property
     def is_large(self) -> bool:
         """Whether the network is so large that fewer ways and stations are looked at."""
-        return self._search.permit.network.n_edges > _SMALL
+        return self._search.permit.network.n_edges > LARGE_NETWORK
 
     @cached_property
     def _least_std_wh(self) -> Vector:

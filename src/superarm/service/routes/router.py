@@ -1,12 +1,14 @@
 """Routes from a posterior: which way, what it will cost, how sure that is, what else there is."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from superarm.arrays import Rows, Vector
+from superarm.errors import WorkLimitError
 from superarm.gaussian import Marginals
 from superarm.navigation import RoadNetwork, Vehicle
 from superarm.navigation.permits import Permits
@@ -135,12 +137,16 @@ class Router:
         route, fallback, boldness = best, None, 0.0
         if query.mode != "best":
             drawn = self._costs(self._policies[query.mode], search, rng)
-            route, fallback, boldness = _boldest(search, best, believed, drawn, query)
+            try:
+                route, fallback, boldness = _boldest(search, best, believed, drawn, query)
+            except WorkLimitError:
+                fallback = "looking for a route to explore would take too much work"
         found = [route]
-        for edges in self._others(believed, search, query, found):
-            other = search.predicted(edges)
-            if other.mean_wh <= best.mean_wh + (MOST_ENERGY - 1) * abs(best.mean_wh):
-                found.append(other)
+        with suppress(WorkLimitError):  # fewer alternatives than asked for
+            for edges in self._others(believed, search, query, found):
+                other = search.predicted(edges)
+                if other.mean_wh <= best.mean_wh + (MOST_ENERGY - 1) * abs(best.mean_wh):
+                    found.append(other)
         return Answer(route, best, tuple(found[1:]), fallback, boldness)
 
     def front(

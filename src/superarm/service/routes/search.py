@@ -10,6 +10,7 @@ from superarm.arrays import Matrix, Rows, Vector
 from superarm.navigation.permits import Permit
 from superarm.navigation.times import HEAVY_KG
 from superarm.oracles.fronts import FrontRoute
+from superarm.pausing import pause
 from superarm.service.model.fleet import Drivetrain
 from superarm.service.model.posterior import RoadPosterior
 from superarm.service.routes.battery import Battery, probability_of_arrival
@@ -174,6 +175,7 @@ class Search:
 
     def predicted(self, edges: Rows) -> Prediction:
         """Return what to expect of a route."""
+        pause(edges.size)
         if edges.size <= MOST_SINGLE:
             mean, covariance = self.posterior.along(edges, self.drivetrain)
             total, spread = along(mean, covariance)
@@ -200,5 +202,8 @@ class Search:
 
 def along(mean: Vector, covariance: Matrix) -> tuple[Vector, Vector]:
     """Return means and deviations of what was used up to the end of every edge of a drive."""
-    spread = np.sqrt(np.cumsum(np.cumsum(covariance, axis=0), axis=1).diagonal())
-    return np.cumsum(mean), spread
+    with_earlier = np.cumsum(covariance, axis=1).diagonal()
+    pause(mean.size)
+    # an edge adds its variance and twice its covariances with all edges before
+    variance = np.cumsum(2 * with_earlier - covariance.diagonal())
+    return np.cumsum(mean), np.sqrt(np.maximum(variance, 0.0))

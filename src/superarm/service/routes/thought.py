@@ -9,7 +9,14 @@ from superarm.arrays import Matrix, Rows, Vector
 from superarm.compiling import compiled
 from superarm.gaussian import cholesky_with_jitter
 from superarm.navigation.access import Marks
-from superarm.service.routes.battery import DRAWS, Battery, normals
+from superarm.pausing import pause
+from superarm.service.routes.battery import (
+    DRAWS,
+    Battery,
+    drawn_in_blocks,
+    normals,
+    plain_normals,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,22 +46,26 @@ class Draws:
             count: of drives.
         """
         factor = cholesky_with_jitter(covariance)
-        if count == DRAWS:
-            chance = normals(mean.size)
-        else:
-            chance = np.random.default_rng(0).standard_normal((mean.size, count))
-        energies = mean[:, None] + factor @ chance
+        chance = normals(mean.size) if count == DRAWS else plain_normals(mean.size, count)
+        energies = np.concatenate(list(drawn_in_blocks(mean, factor, chance)))
         starts = np.cumsum(sizes) - sizes
-        needs = [
-            np.maximum(np.cumsum(part, axis=0).max(axis=0), 0.0) if part.size else np.zeros(count)
-            for part in np.split(energies, starts[1:])
-        ]
+        needs = [_most_used(part) for part in np.split(energies, starts[1:])]
         expected = np.array([part.sum() for part in np.split(mean, starts[1:])])
         return cls(energies, starts, expected, np.array(needs))
 
     def lasting(self, battery: Battery, leaves_wh: Sequence[float] | Vector) -> float:
         """Return how often the charge lasts if stops are left with so much at least."""
         return share_lasting(self.energies_wh, self.starts, battery, np.asarray(leaves_wh))
+
+
+def _most_used(energies: Matrix) -> Vector:
+    """Return the most that is used up at any moment of a leg, by draw; never less than nothing."""
+    used, most = np.zeros(energies.shape[1]), np.zeros(energies.shape[1])
+    for energy in energies:
+        used += energy
+        np.maximum(most, used, out=most)
+        pause()
+    return most
 
 
 def since_stops(covariance: Matrix, sizes: Rows) -> Vector:
@@ -77,15 +88,19 @@ def share_lasting(energies: Matrix, starts: Rows, battery: Battery, leaves_wh: V
         battery: at the start.
         leaves_wh: what stops between legs are left with at least.
     """
-    lasts = _lasting(
-        energies,
-        starts,
-        battery.charge_wh,
-        battery.capacity_wh,
-        battery.reserve_wh,
-        np.asarray(leaves_wh, dtype=np.float64),
-    )
-    return float(lasts.mean())
+    count, leaves = 0, np.asarray(leaves_wh, dtype=np.float64)
+    for begin in range(0, energies.shape[1], DRAWS):
+        lasts = _lasting(
+            np.ascontiguousarray(energies[:, begin : begin + DRAWS]),
+            starts,
+            battery.charge_wh,
+            battery.capacity_wh,
+            battery.reserve_wh,
+            leaves,
+        )
+        count += int(lasts.sum())
+        pause()
+    return count / energies.shape[1]
 
 
 @compiled
