@@ -29,6 +29,7 @@ NAMES = (
     "exploring",
     "planning",
     "hierarchies",
+    "tenants",
 )
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"

@@ -89,7 +89,12 @@ class Server:
     """A real server in a folder."""
 
     def __init__(
-        self, folder: Path, network: Path, source: str | None = None, port: int = 8765
+        self,
+        folder: Path,
+        network: Path,
+        source: str | None = None,
+        port: int = 8765,
+        rate: int = 100_000,
     ) -> None:
         """Make a key; with a source, run the code of another checkout."""
         self.folder, self.network, self.asked_with = folder, network, network
@@ -106,14 +111,14 @@ class Server:
             text=True,
         )
         self.key = made.stdout.strip()
-        self.port = port
+        self.port, self._rate = port, rate
         self.url = f"http://127.0.0.1:{self.port}"
         self.client = Client(self.url, self.key, timeout_s=120)
 
     def start(self) -> float:
         """Start and return the seconds until routes can be asked for."""
         options = ["--network", str(self.network), "--database", self.database]
-        options += ["--port", str(self.port), "--rate", "100000", "--log-level", "warning"]
+        options += ["--port", str(self.port), "--rate", str(self._rate), "--log-level", "warning"]
         begin = time.monotonic()
         self.process = subprocess.Popen([SUPERARM, "serve", *options], env=self._environment)  # noqa: S603
         while True:

@@ -2,7 +2,6 @@
 
 import importlib
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -40,14 +39,14 @@ class Device:
             msg = "arrays on a device need PyTorch: pip install 'superarm[torch]'"
             raise ModuleNotFoundError(msg) from error
 
-    def put(self, array: np.ndarray[Any, Any], *, single: bool = False) -> Remote:
-        """Return a copy on the device; floats in double precision unless single will do."""
+    def put(self, array: np.ndarray[Any, Any]) -> Remote:
+        """Return a copy on the device, floats in double precision."""
         torch, host = self.torch, np.ascontiguousarray(array)
         with warnings.catch_warnings():  # of arrays that are not to be written to: this is a copy
             warnings.simplefilter("ignore")
             found = torch.from_numpy(host).to(self.name, copy=True)
         if found.is_floating_point():
-            return found.to(torch.float32 if single else torch.float64)
+            return found.to(torch.float64)
         return found.to(torch.int64)
 
     def get(self, array: Remote) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -71,26 +70,6 @@ class Device:
     def empty(self, *shape: int) -> Remote:
         """Return room in double precision."""
         return self.torch.empty(shape, dtype=self.torch.float64, device=self.name)
-
-    def joined(self, parts: Sequence[Remote]) -> Remote:
-        """Return arrays one behind the other."""
-        return self.torch.cat(list(parts))
-
-    def sparse(
-        self,
-        starts: np.ndarray[Any, Any],
-        places: np.ndarray[Any, Any],
-        values: np.ndarray[Any, Any],
-        shape: tuple[int, int],
-        *,
-        single: bool = False,
-    ) -> Remote:
-        """Return a sparse matrix by rows."""
-        numbers = [np.array(part, dtype=np.int32) for part in (starts, places)]
-        where = [self.torch.from_numpy(part).to(self.name) for part in numbers]
-        with warnings.catch_warnings():  # that they are new in PyTorch
-            warnings.simplefilter("ignore")
-            return self.torch.sparse_csr_tensor(*where, self.put(values, single=single), size=shape)
 
     def wait(self) -> None:
         """Return when everything that was asked for is done."""

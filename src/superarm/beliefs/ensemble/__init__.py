@@ -3,8 +3,7 @@
 =========================  =========================================================================
 what you want              name
 =========================  =========================================================================
-to learn and decide        `EnsembleGP`, in main memory
-the same on a GPU          `DeviceEnsembleGP` (the extra `torch`)
+to learn and decide        `EnsembleGP`
 observations put together  `Observations`: sparse rows, errors that some of them share
 a prior, made once         `PriorRoot`: what takes longest on large networks, for several beliefs
 a belief in a file         `EnsembleState`; `superarm.save` takes care of it by itself
@@ -13,8 +12,7 @@ a belief in a file         `EnsembleState`; `superarm.save` takes care of it by 
 
 from superarm.beliefs.ensemble.gp import EnsembleGP
 from superarm.beliefs.ensemble.observations import Observations
-from superarm.beliefs.ensemble.on_device import DeviceEnsembleGP
 from superarm.beliefs.ensemble.roots import PriorRoot
 from superarm.beliefs.ensemble.storing import EnsembleState
 
-__all__ = ["DeviceEnsembleGP", "EnsembleGP", "EnsembleState", "Observations", "PriorRoot"]
+__all__ = ["EnsembleGP", "EnsembleState", "Observations", "PriorRoot"]

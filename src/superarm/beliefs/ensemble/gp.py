@@ -15,7 +15,6 @@ says, and the noise :math:`\varepsilon` of an observation is keyed, so that it i
 batch.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -354,10 +353,7 @@ class EnsembleGP(ObservesSums):
         Args:
             functionals: the weights of the arms in each, shape (k, n), sparse.
         """
-        return self._covariance(functionals, self.field)
-
-    def _covariance(self, functionals: csr_array, field: Matrix) -> Matrix:
-        rows = floats(functionals)
+        rows, field = floats(functionals), self.field
         spread = rows @ (field[:, 1:] - field[:, :1])
         drawn = np.sqrt((spread**2).mean(axis=1))
         found = np.empty((drawn.size, drawn.size))
@@ -388,11 +384,7 @@ class EnsembleGP(ObservesSums):
         Of a kernel that is kept by tiles that takes a prior draw as well, some hundred products.
         """
         pieces = self.equations.observations
-        return self._fresh_from(pieces, self.field[:, 0], rng)
-
-    def _fresh_from(
-        self, pieces: Sequence[Observations], mean: Vector, rng: np.random.Generator
-    ) -> Vector:
+        mean = self.field[:, 0]
         noise = np.zeros((self.root.n_arms, 1))
         for piece in pieces:
             noise += piece.noise(rng.standard_normal((piece.n_rows, 1)))

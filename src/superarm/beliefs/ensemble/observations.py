@@ -198,19 +198,13 @@ class Observations:
         found: Matrix = seen - self.shares[:, None] * _by_group(common, self.groups)
         return found
 
-    def noise(self, normals: Matrix, places: Rows | None = None) -> Matrix:
+    def noise(self, normals: Matrix) -> Matrix:
         """Return columns of covariance A, from one standard normal number per row and column.
 
         Args:
             normals: shape (m, s).
-            places: rising, shape (k,); all that rows speak of: then the rows of these arms
-                alone are returned.
         """
-        rows = self.rows
-        if places is not None:
-            few = np.searchsorted(places, self.places)
-            rows = csr_array((self.weights, few, self.starts), shape=(self.n_rows, places.size))
-        found: Matrix = rows.T @ self.noise_of_rows(normals)
+        found: Matrix = self.rows.T @ self.noise_of_rows(normals)
         return found
 
     def noise_of_rows(self, normals: Matrix) -> Matrix:

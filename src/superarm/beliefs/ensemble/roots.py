@@ -385,8 +385,7 @@ def _not_spanned(kernel: Kernel, count: int, missing: float, share: float) -> Ca
     return CapacityError(
         f"{count:,} features leave {missing:.2%} of the variance of {type(kernel).__name__} "
         f"unexplained, more than {share:.2%}; raise most_features or unexplained, choose a "
-        'smoother kernel, or keep what they leave by rest="tiles" of an EnsembleGP in main memory, '
-        "which is exact and slow"
+        'smoother kernel, or keep what they leave by rest="tiles", which is exact and slow'
     )
 
 
