@@ -13,7 +13,7 @@ from parts import require_module
 require_module("fastapi", "service")
 
 from superarm import WorkLimitError  # noqa: E402 - where it is installed
-from superarm.pausing import pause  # noqa: E402
+from superarm.pausing import computed_once, pause  # noqa: E402
 from superarm.service.http.turns import (  # noqa: E402
     MOST_LONG,
     MOST_LONG_WAITING,
@@ -189,3 +189,24 @@ def test_what_nobody_waits_for_any_more_stops() -> None:
         turns.close()  # waits for all that compute
 
     asyncio.run(play())
+
+
+def test_properties_that_pause_do_not_keep_others_from_going_on() -> None:
+    class Answer:
+        def __init__(self, value: int) -> None:
+            self.value = value
+
+        @computed_once
+        def slowly(self) -> int:
+            burn(3 * SLICE_S)
+            return self.value
+
+    async def play() -> list[int]:
+        turns = Turns("test", most=10)
+        answers = [Answer(number) for number in range(3)]
+        asked = [turns.run("key", lambda one=one: one.slowly + one.slowly) for one in answers]  # type: ignore[misc]
+        totals = await asyncio.gather(*asked)
+        turns.close()
+        return list(totals)
+
+    assert asyncio.run(play()) == [0, 2, 4]

@@ -1,7 +1,6 @@
 """Legs of plans: ways between the start, charging stations and the goal, and what they take."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from superarm.navigation.access import CLOSED, Marks
 from superarm.navigation.charging import ChargingCurve, Legs, StationPlaces
 from superarm.navigation.charging.stops import START
 from superarm.oracles.reach import Tree
+from superarm.pausing import computed_once
 from superarm.service.routes.battery import Battery
 from superarm.service.routes.many import Branches, Sums
 from superarm.service.routes.search import Search
@@ -74,25 +74,25 @@ class LegFinder:
         if not np.isfinite(self._ahead[0].costs[self._search.ends.start]):
             self._search.path(self._search.seconds)
 
-    @cached_property
+    @computed_once
     def _closed(self) -> Rows:
         ends, permit = self._search.ends, self._search.permit
         permit.closed_between(ends.start, ends.goal)  # says so if an end is closed
         return np.concatenate([permit.closed, np.array(ends.closed, dtype=np.intp)])
 
-    @cached_property
+    @computed_once
     def _costs_wh(self) -> Vector:
         costs = np.maximum(self._search.posterior.cost_wh(self._search.drivetrain), 0.0)
         costs[self._closed] = np.inf
         return costs
 
-    @cached_property
+    @computed_once
     def _seconds(self) -> Vector:
         seconds = self._search.seconds.copy()
         seconds[self._closed] = np.inf
         return seconds
 
-    @cached_property
+    @computed_once
     def _ahead(self) -> tuple[Tree, Tree]:
         """The fastest and the thriftiest ways to the goal; through areas of others, if need be."""
         paths, goal = self._search.permit.paths, self._search.ends.goal
@@ -116,7 +116,7 @@ class LegFinder:
         self.left_out = order.size > self.most_places
         return places.only(np.sort(order[: self.most_places]))
 
-    @cached_property
+    @computed_once
     def most_wh(self) -> float:
         """A charge beyond which more is of no use: several times what the whole way takes."""
         least = self._ahead[1].costs[self._search.ends.start]
@@ -126,13 +126,13 @@ class LegFinder:
         battery = self._wish.battery
         return float(max(battery.charge_wh, battery.reserve_wh + _PLENTY * max(whole, 1.0)))
 
-    @cached_property
+    @computed_once
     def _wh_per_metre(self) -> float:
         """What a metre of height is worth."""
         vehicle = self._search.drivetrain.vehicle
         return vehicle.mass_kg * vehicle.gravity / (3600 * vehicle.powertrain_efficiency)
 
-    @cached_property
+    @computed_once
     def prices(self) -> list[Vector]:
         """What edges cost by every way: seconds and energy at a price, or energy alone."""
         if self._wish.least == "energy":
@@ -144,7 +144,7 @@ class LegFinder:
         more = [self._seconds + rate * self._costs_wh for rate in (*rates[1:], 3 * rates[2])]
         return [*few, self._seconds, *more, self._costs_wh]
 
-    @cached_property
+    @computed_once
     def _power_w(self) -> Vector:
         """With how much power one charges at every place, at a middling charge."""
         middle = np.array([0.5 * self._wish.curve.capacity_wh])
@@ -172,16 +172,16 @@ class LegFinder:
         own = float(self._energy_wh[self._search.ends.start])  # counts, but not in the tree
         return battery.charge_wh - battery.reserve_wh - own
 
-    @cached_property
+    @computed_once
     def _energy_wh(self) -> Vector:
         """The expected energy of every edge; no edge gives more back than its height is worth."""
         return self._values.energy_wh
 
-    @cached_property
+    @computed_once
     def _goals(self) -> Rows:
         return np.append(self.places.edges, self._search.ends.goal)
 
-    @cached_property
+    @computed_once
     def _share(self) -> float:
         paths, start = self._search.permit.paths, self._search.ends.start
         return Branches(self._search, Tree.away(paths, self.prices[0], start)).share
@@ -194,7 +194,7 @@ class LegFinder:
             self._legs[place] = Legs(*(np.array(part) for part in zip(*rows, strict=True)))
         return self._legs[place]
 
-    @cached_property
+    @computed_once
     def _values(self) -> Sums:
         believed, drivetrain = (
             Branches(self._search, self._ahead[0]).values,
@@ -225,14 +225,14 @@ class LegFinder:
         """Whether the network is so large that fewer ways and stations are looked at."""
         return self._search.permit.network.n_edges > LARGE_NETWORK
 
-    @cached_property
+    @computed_once
     def _least_std_wh(self) -> Vector:
         """The least that deviations of roads add up to from every place to the goal."""
         stds = np.where(np.isfinite(self._costs_wh), self._values.stds_wh, np.inf)
         tree = Tree.to(self._search.permit.paths, stds, self._search.ends.goal)
         return tree.costs[self.places.edges]
 
-    @cached_property
+    @computed_once
     def _least_wh(self) -> Vector:
         """The least energy that is to come after every place, heights included."""
         edges = self.places.edges

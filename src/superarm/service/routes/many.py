@@ -10,13 +10,13 @@ share r that fits the exact variances of some paths of the tree.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from superarm.arrays import Rows, Vector
 from superarm.beliefs import DenseGP
 from superarm.oracles.reach import Tree
+from superarm.pausing import computed_once
 from superarm.service.routes.search import Search
 
 _SAMPLED = 32
@@ -79,7 +79,7 @@ class Branches:
     search: Search
     tree: Tree
 
-    @cached_property
+    @computed_once
     def values(self) -> Sums:
         """Of every edge by itself."""
         posterior, drivetrain = self.search.posterior, self.search.drivetrain
@@ -93,7 +93,7 @@ class Branches:
             drivetrain.noise_variance,
         )
 
-    @cached_property
+    @computed_once
     def sums(self) -> Sums:
         """Along the path of every edge, shape (n,) each; not a number where nothing leads."""
         each = vars(self.values)
@@ -105,7 +105,7 @@ class Branches:
         begin = starts[:-1]
         return Sums(**{name: np.add.reduceat(value[places], begin) for name, value in each.items()})
 
-    @cached_property
+    @computed_once
     def share(self) -> float:
         """The r that fits the exact variances of some paths best."""
         reached = np.flatnonzero(np.isfinite(self.tree.costs))

@@ -1,7 +1,6 @@
 """One question beside what is believed: paths within its limits, and what to expect of them."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +9,7 @@ from superarm.arrays import Matrix, Rows, Vector
 from superarm.navigation.permits import Permit
 from superarm.navigation.times import HEAVY_KG
 from superarm.oracles.fronts import FrontRoute
-from superarm.pausing import pause
+from superarm.pausing import computed_once, pause
 from superarm.service.model.fleet import Drivetrain
 from superarm.service.model.posterior import RoadPosterior
 from superarm.service.routes.battery import Battery, probability_of_arrival
@@ -117,7 +116,7 @@ class Search:
         """Whether the vehicle is not faster than heavy ones may be."""
         return self.drivetrain.vehicle.mass_kg > HEAVY_KG
 
-    @cached_property
+    @computed_once
     def seconds(self) -> Vector:
         """The expected time of every edge."""
         return self.posterior.times.seconds(self.part, heavy=self.heavy)
@@ -127,7 +126,7 @@ class Search:
         """The time of every edge at its limit."""
         return self.posterior.times.model.free_flow_s(heavy=self.heavy)
 
-    @cached_property
+    @computed_once
     def limit_s(self) -> float:
         """The longest expected time a route may have."""
         if self.max_extra_time is None:
