@@ -115,8 +115,11 @@ class Decoder:
                 return self._find(name)
             case {"type": str(name), "fields": dict(parts)}:
                 return self._build(name, {key: self.decode(item) for key, item in parts.items()})
-            case _:
+            case None | bool() | int() | float() | str():
                 return tree
+            case _:
+                msg = f"{self._source} is damaged: {str(tree)[:80]!r} stands where a value should"
+                raise DataError(msg)
 
     def _build(self, name: str, parts: dict[str, Any]) -> object:
         cls: Any = self._find(name)
@@ -124,7 +127,11 @@ class Decoder:
             msg = f"{self._source} stores {name} as a class, but it is none"
             raise DataError(msg)
         if issubclass(cls, Stored):
-            return cls.restored(parts)
+            try:
+                return cls.restored(parts)
+            except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+                msg = f"{self._source} is damaged: its {name} cannot be restored: {error}"
+                raise DataError(msg) from error
         expected = {field.name for field in fields(cls)} if is_dataclass(cls) else set()
         if expected != set(parts):
             msg = (
@@ -148,7 +155,7 @@ class Decoder:
             found: Any = importlib.import_module(module)
             for part in path.split("."):
                 found = getattr(found, part)
-        except (ImportError, AttributeError) as error:
+        except (ImportError, AttributeError, ValueError) as error:
             msg = f"{self._source} uses {name}, which this version does not have"
             raise DataError(msg) from error
         # what a module of ours merely imports is not ours
