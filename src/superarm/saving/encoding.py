@@ -10,6 +10,7 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 
 from superarm.errors import DataError
+from superarm.saving.names import current_name
 from superarm.saving.stored import Stored
 from superarm.values import assembled, field_values
 
@@ -144,6 +145,7 @@ class Decoder:
     def _find(self, name: str) -> object:
         if name in self._known:
             return self._known[name]
+        name = current_name(name, self._source)
         module, _, path = name.partition(":")
         if module.partition(".")[0] != _PACKAGE:
             msg = (
