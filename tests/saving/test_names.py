@@ -1,6 +1,7 @@
 """Names in saved files: classes that have moved are found, removed ones are named."""
 
 import importlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from superarm import Arms, DataError
-from superarm.kernels import Matern52
+from superarm.kernels import Matern52, stationary
 from superarm.saving import load_value, names, save_value
 
 
@@ -70,6 +71,33 @@ def test_the_narrower_entry_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert names.current_name("superarm.ab:E", "file") == "superarm.ab:E"
     with pytest.raises(DataError, match="removed in 0.9: nothing"):
         names.current_name("superarm.a.g:H", "file")
+
+
+@dataclass(frozen=True)
+class Smooth:
+    """What a kernel might become: with another field than before."""
+
+    scale: float
+
+    def stored(self) -> dict[str, object]:
+        return {"scale": self.scale}
+
+    @classmethod
+    def restored(cls, parts: dict[str, Any]) -> "Smooth":
+        return cls(parts["scale"] if "scale" in parts else parts["lengthscale"][0])
+
+
+def test_a_class_with_other_fields_reads_the_old_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_value(Matern52([0.3]), tmp_path / "old")
+    monkeypatch.setattr(Smooth, "__module__", Matern52.__module__)
+    monkeypatch.setattr(stationary, "Smooth", Smooth, raising=False)
+    name = f"{Matern52.__module__}:Matern52"
+    renamed(monkeypatch, MOVED={name: f"{Matern52.__module__}:Smooth"})
+    assert load_value(tmp_path / "old") == Smooth(0.3)
+    save_value(Smooth(0.5), tmp_path / "new")
+    assert load_value(tmp_path / "new") == Smooth(0.5)
 
 
 def test_new_names_exist_and_are_not_old_ones() -> None:

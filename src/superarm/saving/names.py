@@ -20,7 +20,6 @@ REMOVED: Mapping[str, str] = {
     "superarm.beliefs.sums.induced:InducedGP": _ENSEMBLE,
     "superarm.beliefs.sums.induced:ProjectedEvidence": _ENSEMBLE,
     "superarm.beliefs.ensemble.on_device": _ENSEMBLE,
-    "superarm.beliefs.ensemble.device_parts": _ENSEMBLE,
     "superarm.navigation.turns": _ROADS,
     "superarm.matching.ved": "0.2: convert the archives to CSV and read them with "
     "superarm.matching.read_logs",
@@ -38,12 +37,12 @@ def current_name(name: str, source: str) -> str:
     Raises:
         DataError: if it was removed.
     """
-    for known in _from_narrow_to_wide(name):
-        if known in REMOVED:
-            msg = f"{source} uses {name}, which was removed in {REMOVED[known]}"
+    for part in _from_narrow_to_wide(name):
+        if part in REMOVED:
+            msg = f"{source} uses {name}, which was removed in {REMOVED[part]}"
             raise DataError(msg)
-        if known in MOVED:
-            return MOVED[known] + name.removeprefix(known)
+        if part in MOVED:
+            return MOVED[part] + name.removeprefix(part)
     return name
 
 
