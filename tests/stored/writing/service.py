@@ -28,7 +28,6 @@ from superarm.service.model.trip import Reader
 from superarm.service.model.vehicle import Parameters
 from superarm.service.routes.router import RouteQuery, Router
 from superarm.service.routes.tokens import IssuedRoute, RouteTokens
-from superarm.service.trips.comparisons import Comparison, compare
 from superarm.service.trips.history import History
 from superarm.service.trips.intake import Checked, Intake
 from superarm.service.trips.packing import content_digest
@@ -81,7 +80,6 @@ class Writing:
         let_in(self.database, keys["vouched"].id)
         self._implausible(keys["cars"])
         History(self.database, self.reader).fold(folded_before)
-        self._compare(keys["cars"])
         KeyRing(self.database).revoke(keys["gone"].id)
 
     def _keys(self) -> dict[str, Key]:
@@ -132,15 +130,6 @@ class Writing:
     def _stored(self) -> list[dict[str, Any]]:
         return self.store.stored_trips(0, 1000, 10**9)
 
-    def _compare(self, key: Key) -> None:
-        timed = [s for s in self._stored() if s["key"] == key.id and s["measured_s"] is not None]
-        given = [
-            Comparison(trip_id=one["trip_id"], rival=rival, energy_wh=400.0, duration_s=300.0)
-            for one in timed[:4]
-            for rival in ("physics", "fastest")
-        ]
-        compare(self.database, key.name, key.id, given)
-
     def routes(self) -> list[dict[str, Any]]:
         """Return route ids as they were issued: every mode and vehicle, roads closed and open."""
         rng, router, shown = np.random.default_rng(9), Router(self.fleet.network), []
@@ -165,11 +154,6 @@ class Writing:
             shown.append({"route_id": self.tokens.written(issued), "says": ask_route(issued)})
         return shown
 
-    def _comparisons(self) -> list[list[Any]]:
-        with self.database.reading() as connection:
-            rows = connection.execute(text("SELECT * FROM comparisons ORDER BY trip_id, rival"))
-            return [list(row) for row in rows]
-
     def truth(self) -> dict[str, Any]:
         """Return all that is in the database, as it is understood now."""
         return {
@@ -179,7 +163,6 @@ class Writing:
             "says": ask_database(self.database, self.fleet),
             "folded": ask_folded(self.database, self.fleet),
             "belief": ask_belief(self.database, self.fleet),
-            "comparisons": self._comparisons(),
         }
 
     def digests(self) -> list[str]:

@@ -54,7 +54,7 @@ FLEETS: dict[str, Any] = {
     "worlds": 2,
     "days": 2,
     "first_day": 1,
-    "methods": ["physics", "GP-TS", "GP-TS-turns"],
+    "methods": ["physics", "GP-TS"],
     "parts": [{"name": "all", "begin_s": 0, "end_s": 120, "trips": 2}],
 }
 _STATIONS: list[dict[str, Any]] = [
