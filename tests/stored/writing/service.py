@@ -36,7 +36,6 @@ from superarm.service.trips.schemas import TripIn
 from superarm.service.trips.standings import Standing, let_in, set_aside
 from superarm.service.trips.store import TripStore
 
-REVISION = "0005"
 _FAR_US = 4_102_444_800_000_000  # the year 2100
 
 
@@ -157,7 +156,6 @@ class Writing:
     def truth(self) -> dict[str, Any]:
         """Return all that is in the database, as it is understood now."""
         return {
-            "revision": REVISION,
             "model": MODEL_VERSION,
             "texts": self.texts,
             "says": ask_database(self.database, self.fleet),
@@ -172,22 +170,20 @@ class Writing:
 
 def write_database(writing: Writing, folder: Path) -> None:
     """Write a database as a file, as PostgreSQL dumps it, and what it says; then close it."""
-    write_json(folder / f"{REVISION}.json.gz", writing.truth())
+    with writing.database.reading() as connection:
+        revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one()
+    write_json(folder / f"{revision}.json.gz", {"revision": revision} | writing.truth())
     routes = {"secret": writing.secret.hex(), "routes": writing.routes()}
     write_json(folder / "routes.json.gz", routes)
     pairs = zip(writing.reports, writing.digests(), strict=True)
     reports = [{"sent": sent, "digest": digest} for sent, digest in pairs]
     write_json(folder / "reports.json.gz", reports)
     writing.database.close()
-    with closing(sqlite3.connect(writing.path)) as connection:  # one file, without its log
-        connection.execute("PRAGMA journal_mode=DELETE")
-        (revision,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-    if revision != REVISION:
-        msg = f"the database is at {revision}; name that in REVISION"
-        raise ValueError(msg)
-    compress(folder / f"{REVISION}.db.gz", writing.path.read_bytes())
+    with closing(sqlite3.connect(writing.path)) as file:  # one file, without its log
+        file.execute("PRAGMA journal_mode=DELETE")
+    compress(folder / f"{revision}.db.gz", writing.path.read_bytes())
     dump = dumped(writing.path, writing.path.parent / "cluster")
-    compress(folder / f"{REVISION}.postgresql.sql.gz", dump.encode())
+    compress(folder / f"{revision}.postgresql.sql.gz", dump.encode())
 
 
 def dumped(path: Path, folder: Path) -> str:
