@@ -10,6 +10,7 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 
 from superarm.errors import DataError
+from superarm.saving.names import current_name
 from superarm.saving.stored import Stored
 from superarm.values import assembled, field_values
 
@@ -115,8 +116,11 @@ class Decoder:
                 return self._find(name)
             case {"type": str(name), "fields": dict(parts)}:
                 return self._build(name, {key: self.decode(item) for key, item in parts.items()})
-            case _:
+            case None | bool() | int() | float() | str():
                 return tree
+            case _:
+                msg = f"{self._source} is damaged: {str(tree)[:80]!r} stands where a value should"
+                raise DataError(msg)
 
     def _build(self, name: str, parts: dict[str, Any]) -> object:
         cls: Any = self._find(name)
@@ -124,7 +128,11 @@ class Decoder:
             msg = f"{self._source} stores {name} as a class, but it is none"
             raise DataError(msg)
         if issubclass(cls, Stored):
-            return cls.restored(parts)
+            try:
+                return cls.restored(parts)
+            except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+                msg = f"{self._source} is damaged: its {name} cannot be restored: {error}"
+                raise DataError(msg) from error
         expected = {field.name for field in fields(cls)} if is_dataclass(cls) else set()
         if expected != set(parts):
             msg = (
@@ -137,6 +145,7 @@ class Decoder:
     def _find(self, name: str) -> object:
         if name in self._known:
             return self._known[name]
+        name = current_name(name, self._source)
         module, _, path = name.partition(":")
         if module.partition(".")[0] != _PACKAGE:
             msg = (
@@ -148,7 +157,7 @@ class Decoder:
             found: Any = importlib.import_module(module)
             for part in path.split("."):
                 found = getattr(found, part)
-        except (ImportError, AttributeError) as error:
+        except (ImportError, AttributeError, ValueError) as error:
             msg = f"{self._source} uses {name}, which this version does not have"
             raise DataError(msg) from error
         # what a module of ours merely imports is not ours

@@ -76,9 +76,13 @@ def load(path: str | os.PathLike[str], *, known: Iterable[object] = ()) -> Saved
     if not isinstance(run, dict) or run.keys() != {"agent", "t", "world", "mind"}:
         msg = f"{name} holds no agent but a {type(run).__name__}; read it with load_value"
         raise DataError(msg)
-    world = _generator(name, run["world"])
-    mind = world if run["mind"] == "world" else _generator(name, run["mind"])
-    return SavedRun(run["agent"], int(run["t"]), world, mind)
+    try:
+        world = _generator(name, run["world"])
+        mind = world if run["mind"] == "world" else _generator(name, run["mind"])
+        return SavedRun(run["agent"], operator.index(run["t"]), world, mind)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        msg = f"{name} is damaged: its round or a generator is none: {error}"
+        raise DataError(msg) from error
 
 
 def _generator_state(rng: np.random.Generator | None) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ their fields and runs no code of the file.
 
 import hashlib
 import json
+import math
 import os
 import zipfile
 from collections.abc import Iterable
@@ -23,6 +24,16 @@ VERSION = 2
 _MAGIC = "superarm-state"
 _HEADER_BYTES = 128
 _CHUNK = 1 << 20
+_DAMAGED = (
+    KeyError,
+    ValueError,
+    EOFError,
+    OverflowError,
+    RecursionError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+)
+"""What reading an archive raises that `save_value` has not written."""
 
 
 def save_value(value: object, path: str | os.PathLike[str]) -> None:
@@ -47,9 +58,13 @@ def load_value(path: str | os.PathLike[str], *, known: Iterable[object] = ()) ->
     name = os.fspath(path)
     with Path(path).open("rb") as file:
         _check_header(name, file)
-        with zipfile.ZipFile(file) as archive:
-            tree = json.loads(archive.read("state.json"))
-            return Decoder(name, _Arrays(archive), known).decode(tree)
+        try:
+            with zipfile.ZipFile(file) as archive:
+                tree = json.loads(archive.read(_stored_whole(archive, "state.json")))
+                return Decoder(name, _Arrays(archive), known).decode(tree)
+        except _DAMAGED as error:
+            msg = f"{name} is damaged: {_shown(error)}; use another copy"
+            raise DataError(msg) from error
 
 
 class _Arrays:
@@ -59,10 +74,41 @@ class _Arrays:
         self._archive = archive
 
     def __getitem__(self, key: str) -> AnyArray:
-        with self._archive.open(f"{key}.npy") as file:
+        member = _stored_whole(self._archive, f"{key}.npy")
+        with self._archive.open(member) as file:
+            _require_all_there(file, member.file_size)
+            file.seek(0)
             array = np.lib.format.read_array(file, allow_pickle=False)
         array.setflags(write=False)
         return array
+
+
+def _stored_whole(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
+    """Return a member, which takes as many bytes of the file as it has: no small file is large."""
+    member = archive.getinfo(name)
+    if member.compress_type != zipfile.ZIP_STORED:
+        msg = f"{name!r} is compressed, which nothing is that was saved here"
+        raise ValueError(msg)
+    return member
+
+
+def _require_all_there(file: IO[bytes], size: int) -> None:
+    """Refuse an array whose header promises other than what follows, before room is made for it."""
+    first = np.lib.format.read_magic(file) == (1, 0)
+    # headers of version 3 are laid out as those of version 2
+    read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(file)
+    promised, there = math.prod(shape) * dtype.itemsize, size - file.tell()
+    if promised != there:
+        msg = f"an array of shape {shape} has {promised} bytes, and {there} are there"
+        raise ValueError(msg)
+
+
+def _shown(error: Exception) -> str:
+    """Return what an error says, in a line."""
+    if isinstance(error, RecursionError):
+        return "it is nested more deeply than any saved value"
+    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 def _write(file: IO[bytes], tree: object, arrays: dict[str, AnyArray]) -> None:

@@ -16,6 +16,8 @@ from superarm.service.model.draws import Draws, DrawsView
 from superarm.service.model.fleet import KEY_DEVIATION, TRIP_DEVIATION, Drivetrain, Fleet
 from superarm.service.model.trip import Source, Spans
 
+_ROWS_AT_ONCE = 256  # of a covariance, without a pause
+
 
 @dataclass(frozen=True, eq=False)
 class RoadPosterior:
@@ -101,18 +103,23 @@ class RoadPosterior:
         cost = drivetrain.cost_wh[edges] - weights * self.belief.mean[edges]
         mean: Vector = cost + drivetrain.potential_wh[edges]
         noise = drivetrain.noise_variance[edges]
-        if starts is None:
-            covariance = self.view(edges).covariance()
-            covariance *= weights
-            covariance *= weights[:, None]
-        else:
-            covariance = self._of_stretches(edges, weights, starts)
-            begin = starts[:-1]
-            cost, mean, noise = (np.add.reduceat(part, begin) for part in (cost, mean, noise))
-        pause(edges.size)
+        covariance = (
+            self.view(edges).covariance()
+            if starts is None
+            else self._of_stretches(edges, weights, starts)
+        )
+        scale = weights if starts is None else np.ones(starts.size - 1)
+        if starts is not None:
+            cost, mean, noise = (np.add.reduceat(part, starts[:-1]) for part in (cost, mean, noise))
+        shared = self.spread * (cost if abs(cost.sum()) >= abs(mean.sum()) else mean)
+        for begin in range(0, mean.size, _ROWS_AT_ONCE):
+            rows = slice(begin, begin + _ROWS_AT_ONCE)
+            block = covariance[rows]
+            block *= scale
+            block *= scale[rows, None]
+            block += np.outer(shared[rows], shared)
+            pause(block.shape[0])
         covariance.flat[:: mean.size + 1] += noise
-        shared = cost if abs(cost.sum()) >= abs(mean.sum()) else mean
-        covariance += self.spread**2 * np.outer(shared, shared)
         return mean, covariance
 
     def _of_stretches(self, edges: Rows, weights: Vector, starts: Rows) -> Matrix:

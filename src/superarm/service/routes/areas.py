@@ -11,6 +11,7 @@ from scipy.ndimage import distance_transform_edt, gaussian_filter
 
 from superarm.arrays import Matrix, Rows, Vector
 from superarm.navigation import RoadNetwork
+from superarm.pausing import pause
 
 Rings = list[Matrix]
 """An outline, and the holes in it; each ends where it begins."""
@@ -63,9 +64,12 @@ class AreaGrid:
         size, reach, low, shape = self._layout
         inside = np.zeros(shape, dtype=bool)
         inside[self._cells_of(edges)] = True
+        pause(edges.size)
         far = distance_transform_edt(~inside)
+        pause()
         field = gaussian_filter(np.clip(reach - far, -1.0, 1.0), _SMOOTH)
         x, y = low[0] + size * np.arange(shape[1]), low[1] + size * np.arange(shape[0])
+        pause()
         lines = contour_generator(x, y, field, fill_type=FillType.OuterOffset)
         points, offsets = cast("tuple[list[Matrix], list[Rows]]", lines.filled(0.0, np.inf))
         return [

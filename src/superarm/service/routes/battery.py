@@ -17,7 +17,7 @@ DRAWS = 2048
 
 _DIMENSIONS = 256
 _BLOCK = 256  # edges whose normal numbers are made without a pause
-_PRODUCTS_AT_ONCE = 250_000_000  # multiplications without a pause: some 20 ms
+_PRODUCTS_AT_ONCE = 100_000_000  # multiplications without a pause: some 10 ms
 
 
 @dataclass(frozen=True)
@@ -82,17 +82,18 @@ def normals(size: int) -> Matrix:
     kept = _kept()
     if size <= kept.shape[0]:
         return kept[:size]
-    return np.concatenate([kept, plain_normals(size - kept.shape[0], DRAWS)])
-
-
-def plain_normals(size: int, count: int) -> Matrix:
-    """Return standard normal numbers of a fixed seed, shape (size, count)."""
-    rng, numbers = np.random.default_rng(0), np.empty((size, count))
-    for begin in range(0, size, _BLOCK):
-        part = numbers[begin : begin + _BLOCK]
-        rng.standard_normal(out=part)
-        pause()
+    numbers = np.empty((size, DRAWS))
+    numbers[: kept.shape[0]] = kept
+    fill_normals(numbers[kept.shape[0] :])
     return numbers
+
+
+def fill_normals(numbers: Matrix) -> None:
+    """Fill a matrix with standard normal numbers of a fixed seed."""
+    rng = np.random.default_rng(0)
+    for begin in range(0, numbers.shape[0], _BLOCK):
+        rng.standard_normal(out=numbers[begin : begin + _BLOCK])
+        pause()
 
 
 @lru_cache(1)

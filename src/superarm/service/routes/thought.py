@@ -14,8 +14,8 @@ from superarm.service.routes.battery import (
     DRAWS,
     Battery,
     drawn_in_blocks,
+    fill_normals,
     normals,
-    plain_normals,
 )
 
 
@@ -46,7 +46,11 @@ class Draws:
             count: of drives.
         """
         factor = cholesky_with_jitter(covariance)
-        chance = normals(mean.size) if count == DRAWS else plain_normals(mean.size, count)
+        if count == DRAWS:
+            chance = normals(mean.size)
+        else:
+            chance = np.empty((mean.size, count))
+            fill_normals(chance)
         energies = np.concatenate(list(drawn_in_blocks(mean, factor, chance)))
         starts = np.cumsum(sizes) - sizes
         needs = [_most_used(part) for part in np.split(energies, starts[1:])]
