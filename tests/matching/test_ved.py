@@ -108,6 +108,14 @@ def test_electric_cars_are_fetched_and_matched(
     assert used == pytest.approx(10_000 * took / 3600, rel=0.1)  # taken, although reported negative
 
 
+def test_archives_that_unpack_to_too_much_are_refused(
+    archives: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("superarm.matching.ved.MOST_BYTES", 1000)
+    with pytest.raises(DataError, match="unpacks to more than 1,000 bytes"):
+        write_electric_logs([archives / ARCHIVES[0]], tmp_path / "out.parquet")
+
+
 def test_what_is_missing_or_damaged_is_said(server: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"by hand and put it at .*VED_DynamicData_Part1\.7z"):
         fetch_archives(tmp_path / "cache", f"{server}/nowhere")

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import roads
 from parts import require_module
 from superarm import DataError
-from superarm.navigation import read_osm
+from superarm.navigation import RoadNetwork, generate_city, open_network, read_osm
 from superarm.navigation.charging import read_stations
 from superarm.navigation.formats.osm_limits import (
     MOST_BLOCK_BYTES,
@@ -215,3 +216,38 @@ class TestBlocksOfOpenStreetMap:
         path.write_bytes(content.tobytes())
         with pytest.raises(DataError):
             read_osm(path)
+
+
+class TestNetworksOfOurOwn:
+    def test_packed_arrays_are_bounded(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        city = generate_city(0, 500)
+        city.save(tmp_path / "city.npz")
+        with zipfile.ZipFile(tmp_path / "city.npz", "a", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("zeros.npy", bytes(10_000_000))
+        with monkeypatch.context() as patch:
+            patch.setattr("superarm.navigation.network.MOST_BYTES", 5_000_000)
+            with pytest.raises(DataError, match="unpacks to more than 5,000,000 bytes"):
+                RoadNetwork.load(tmp_path / "city.npz")
+
+    def test_an_array_without_end_is_an_error_of_the_file(self, tmp_path: Path) -> None:
+        """Its header promises 8 PB, of which the file holds nothing."""
+        head = "{'descr': '<f8', 'fortran_order': False, 'shape': (10**15,), }".replace(
+            "10**15", str(10**15)
+        )
+        text = head.encode().ljust(117) + b"\n"
+        array = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+        with zipfile.ZipFile(tmp_path / "endless.npz", "w") as archive:
+            archive.writestr("length_m.npy", array)
+        with pytest.raises(DataError, match="no network file of superarm, or damaged"):
+            RoadNetwork.load(tmp_path / "endless.npz")
+
+    @pytest.mark.parametrize("name", ["no.npz", "no.osm.pbf", "no.net.xml", "no.txt"])
+    def test_a_file_that_is_not_there_is_said_to_be_missing(
+        self, tmp_path: Path, name: str
+    ) -> None:
+        with pytest.raises(FileNotFoundError, match=f"there is no file .*{name}.*generate"):
+            open_network(tmp_path / name)
+        with pytest.raises(FileNotFoundError, match="there is no file"):
+            RoadNetwork.load(tmp_path / name)

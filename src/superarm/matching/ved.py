@@ -24,6 +24,7 @@ import numpy as np
 
 from superarm.errors import DataError
 from superarm.matching.logs import integrated
+from superarm.saving.compressed import MOST_BYTES, require_unpacked
 from superarm.saving.files import write_atomically
 from superarm.saving.parquet import require_parquet, write_columns
 
@@ -48,7 +49,7 @@ _COLUMNS = {
 _MOST_DAYS, _MOST_MS = 10_000.0, 864e5
 _TIMEOUT_S = 60
 _CHUNK = 2**20
-_MOST_BYTES = 4 * 2**30
+_MOST_PACKED_BYTES = 4 * 2**30
 
 
 @dataclass
@@ -99,7 +100,7 @@ def _copied(answer: Any, file: Any) -> None:  # noqa: ANN401 - files
     total = 0
     while chunk := answer.read(_CHUNK):
         total += len(chunk)
-        if total > _MOST_BYTES:
+        if total > _MOST_PACKED_BYTES:
             msg = "the answer does not end"
             raise OSError(msg)
         file.write(chunk)
@@ -148,7 +149,9 @@ def _tables(source: Path) -> Iterator[tuple[str, io.TextIOBase]]:
     with tempfile.TemporaryDirectory() as folder:
         try:
             with sevenzip.SevenZipFile(source) as archive:
-                names = [name for name in archive.getnames() if name.lower().endswith(".csv")]
+                tables = [one for one in archive.list() if one.filename.lower().endswith(".csv")]
+                require_unpacked(source, sum(one.uncompressed for one in tables), MOST_BYTES)
+                names = [one.filename for one in tables]
                 archive.extract(path=folder, targets=names)
         except (sevenzip.exceptions.ArchiveError, OSError, EOFError, ValueError) as error:
             msg = f"{source} is damaged: {error}; remove it and fetch it again"
