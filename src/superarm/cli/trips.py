@@ -10,6 +10,7 @@ from superarm.client import Client
 from superarm.matching import Columns, Importer, read_logs, read_trips, reports_of, write_trips
 from superarm.navigation import open_network
 from superarm.navigation.maps import draw_maps, exploration_panel
+from superarm.saving.compressed import MOST_TABLE_BYTES
 
 app = typer.Typer(help="Trips from logs: import, report.", no_args_is_help=True)
 
@@ -43,6 +44,9 @@ def import_(  # noqa: PLR0913, PLR0917 - how logs are written
     stop_s: Annotated[
         float, typer.Option(min=30, help="Who stands for longer has arrived.")
     ] = 300.0,
+    most_mb: Annotated[
+        int, typer.Option(min=1, help="MiB that one log may unpack to; larger ones are refused.")
+    ] = MOST_TABLE_BYTES // 2**20,
     *,
     discharge_is_negative: Annotated[
         bool,
@@ -60,7 +64,10 @@ def import_(  # noqa: PLR0913, PLR0917 - how logs are written
     roads = open_network(network)
     importer = Importer(roads, accuracy_m, stop_s)
     trips = [
-        trip for file in files for log in read_logs(file, columns) for trip in importer.trips(log)
+        trip
+        for file in files
+        for log in read_logs(file, columns, most_bytes=most_mb * 2**20)
+        for trip in importer.trips(log)
     ]
     for line in importer.report.lines():
         typer.echo(line)
