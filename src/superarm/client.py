@@ -10,7 +10,7 @@ import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -34,11 +34,14 @@ _OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 class ServiceError(SuperarmError):
-    """The service refused a request; `status` and `detail` say how and why."""
+    """The service refused a request; `status` and `detail` say how and why.
+
+    The status is zero if there was no answer.
+    """
 
     def __init__(self, status: int, detail: str) -> None:
         """Remember both."""
-        super().__init__(f"{status}: {detail}")
+        super().__init__(f"{status}: {detail}" if status else detail)
         self.status, self.detail = status, detail
 
 
@@ -50,10 +53,18 @@ class Client:
         key: an API key; none for a demo.
         timeout_s: of one request.
         patience_s: how long to go on trying.
+        notify: is called with a sentence when a request begins to wait: for whom, why, and for how
+            long; once for each request.
     """
 
     def __init__(
-        self, url: str, key: str | None = None, *, timeout_s: float = 30.0, patience_s: float = 60.0
+        self,
+        url: str,
+        key: str | None = None,
+        *,
+        timeout_s: float = 30.0,
+        patience_s: float = 60.0,
+        notify: Callable[[str], object] | None = None,
     ) -> None:
         """Check the address."""
         if not url.startswith(("http://", "https://")):
@@ -63,6 +74,7 @@ class Client:
         self._key = key
         self._timeout_s = timeout_s
         self._patience_s = patience_s
+        self._notify = notify
 
     def route(self, start: object, goal: object, **options: object) -> dict[str, Any]:
         """Ask for a route; options are those of ``POST /v1/routes``.
@@ -229,26 +241,51 @@ class Client:
             if len(data) > _WORTH_PACKING:
                 data = gzip.compress(data)
                 headers["content-encoding"] = "gzip"
+        request = urllib.request.Request(  # noqa: S310 - checked above
+            self._url + path, data=data, headers=headers, method=method
+        )
         until = time.monotonic() + self._patience_s
+        waited = False
         while True:
-            request = urllib.request.Request(  # noqa: S310 - checked above
-                self._url + path, data=data, headers=headers, method=method
-            )
             try:
-                with _OPENER.open(request, timeout=self._timeout_s) as answer:
-                    return json.load(answer)
-            except urllib.error.HTTPError as error:
-                content = error.read()
-                if error.code in refused:
-                    return json.loads(content)
-                wait = _seconds(error.headers.get("retry-after"))
-                if error.code not in _TRY_AGAIN or time.monotonic() + wait > until:
-                    raise ServiceError(error.code, _detail(content)) from error
-            except (OSError, http.client.HTTPException) as error:
-                wait = 0.5
-                if time.monotonic() + wait > until:
-                    raise ServiceError(0, f"{self._url} does not answer: {error}") from error
-            time.sleep(wait)
+                return self._answer(request, refused)
+            except _BusyError as busy:
+                left = until - time.monotonic()
+                if busy.wait_s > left:
+                    raise busy.refusal from busy.__cause__
+                if self._notify is not None and not waited:
+                    self._notify(f"{busy}; asking again for up to {left:.0f} s")
+                waited = True
+                time.sleep(busy.wait_s)
+
+    def _answer(self, request: urllib.request.Request, refused: tuple[int, ...]) -> Any:  # noqa: ANN401 - JSON
+        """Return the answer to one attempt; `_BusyError` is raised where another may succeed."""
+        try:
+            with _OPENER.open(request, timeout=self._timeout_s) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            content = error.read()
+            if error.code in refused:
+                return json.loads(content)
+            refusal = ServiceError(error.code, _detail(content))
+            if error.code not in _TRY_AGAIN:
+                raise refusal from error
+            wait_s = _seconds(error.headers.get("retry-after"))
+            why = f"{self._url} is busy ({refusal})"
+            raise _BusyError(why, wait_s, refusal) from error
+        except (OSError, http.client.HTTPException) as error:
+            why = f"{self._url} does not answer ({_reason(error)})"
+            advice = "check that the service runs and that this is its address"
+            raise _BusyError(why, 0.5, ServiceError(0, f"{why}; {advice}")) from error
+
+
+class _BusyError(Exception):
+    """The service may answer later; the refusal is what to raise if nobody waits for that."""
+
+    def __init__(self, why: str, wait_s: float, refusal: ServiceError) -> None:
+        """Remember all three."""
+        super().__init__(why)
+        self.wait_s, self.refusal = wait_s, refusal
 
 
 def _timed(given: dict[str, object], name: str) -> dict[str, object]:
@@ -259,6 +296,12 @@ def _timed(given: dict[str, object], name: str) -> dict[str, object]:
 
 def _seconds(text: str | None) -> float:
     return float(text) if text is not None and text.isdigit() else 1.0
+
+
+def _reason(error: Exception) -> str:
+    """Return why there was no answer, as the system says it."""
+    cause = getattr(error, "reason", error)
+    return str(getattr(cause, "strerror", None) or cause or type(cause).__name__)
 
 
 def _detail(content: bytes) -> str:

@@ -110,6 +110,24 @@ def test_a_folder_that_cannot_be_written_to_is_named(python: str, tmp_path: Path
     assert "'city.npz'" in told.stderr
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("serve", "--network"),
+        ("network", "show"),
+        ("trips", "report", "t.parquet", "--service", "http://127.0.0.1:9", "--network"),
+    ],
+)
+def test_a_network_that_is_not_there_is_named_with_what_to_do(
+    python: str, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    told = run(python, *command, "missing.npz", folder=tmp_path)
+    assert told.returncode == 1
+    assert "there is no file missing.npz" in told.stderr
+    assert "superarm network generate" in told.stderr
+    assert "Errno" not in told.stderr
+
+
 def test_help_lists_every_noun(python: str, tmp_path: Path) -> None:
     told = run(python, "--help", folder=tmp_path)
     assert told.returncode == 0

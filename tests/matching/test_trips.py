@@ -207,6 +207,29 @@ def test_one_fix_a_world_away_is_counted_and_left_out() -> None:
     assert trip.edges.tolist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize("begin", [0.0, BEGIN.timestamp()])
+@pytest.mark.parametrize("step_s", [5e-324, 1e-300, 1e-12, 2.4e-7])
+@pytest.mark.parametrize("which", ["all", "pairs", "first half"])
+def test_times_that_nearly_coincide_give_no_speeds_of_their_own(
+    begin: float, step_s: float, which: str
+) -> None:
+    """Warnings are errors here: nothing may be divided by a step of no length."""
+    road, log = straight(lambda x: 0.2 * x)
+    second = np.arange(len(log), dtype=np.float64)
+    near = {
+        "all": second * step_s,
+        "pairs": 2 * (second // 2) + second % 2 * step_s,
+        "first half": np.where(second < 100, second * step_s, second),
+    }
+    clock = begin + near[which]
+    (trip,) = Importer(road, 5.0).trips(
+        Log("n", clock, log.globe, log.used_wh, log.speed_ms, log.warm_c)
+    )
+    assert np.isfinite(trip.speed_ms).all()
+    if which == "pairs":  # the same drive, seen twice at every place
+        assert_allclose(trip.speed_ms, 10.0, rtol=0.01)
+
+
 def test_tables_of_excel_and_wrong_units_of_time(tmp_path: Path) -> None:
     path = log_file(tmp_path)
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())

@@ -2,7 +2,7 @@
 
 import gzip
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
@@ -18,6 +18,7 @@ from parts import require_module, require_networks, require_real
 from superarm import DataError
 from superarm.navigation import RoadNetwork, Vehicle, open_network, read_osm
 from superarm.navigation.access import CLOSED, ENDS_ONLY, OPEN, zones_of
+from superarm.navigation.charging import read_stations
 from superarm.navigation.formats.heights import heights_at, read_tiles, smoothed_heights
 from superarm.navigation.formats.osm_tags import kmh, metres, tons
 
@@ -294,6 +295,70 @@ def test_what_cannot_be_read_is_told(tmp_path: Path, content: str, told: str) ->
         read_osm(path)
     with pytest.raises(FileNotFoundError, match="there is no file"):
         read_osm(path, tmp_path / "no.tif")
+
+
+def three_nodes(folder: Path, second: str, refs: Sequence[str] = ("1", "2", "3")) -> Path:
+    """A road of three nodes, of which a test makes the second."""
+    path = folder / "three.osm"
+    nodes = f"<node id='1' lat='1' lon='1'/>{second}<node id='3' lat='1.01' lon='1.01'/>"
+    inner = "".join(f"<nd ref='{ref}'/>" for ref in refs)
+    road = f"<way id='7'>{inner}<tag k='highway' v='service'/></way>"
+    path.write_text(f"<osm version='0.6'>{nodes}{road}</osm>")
+    return path
+
+
+@pytest.mark.parametrize("reader", [read_osm, read_stations])
+@pytest.mark.parametrize("lon", ["nan", "inf", "-inf", "", "abc", "1.5x"])
+def test_coordinates_that_are_no_numbers_are_errors_of_the_file(
+    tmp_path: Path, lon: str, reader: Callable[[Path], object]
+) -> None:
+    path = three_nodes(tmp_path, f"<node id='2' lat='1' lon='{lon}'/>")
+    with pytest.raises(DataError, match=r"three.osm could not be read.*coordinate.*correct it"):
+        reader(path)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "<node id='2' lat='1.01' lon='181'/>",
+        "<node id='2' lat='91' lon='1'/>",
+        "<node id='2' lat='1'/>",
+        "<node id='2'/>",
+    ],
+)
+def test_nodes_without_a_valid_place_are_left_out_and_counted(tmp_path: Path, second: str) -> None:
+    path = three_nodes(tmp_path, second, ("1", "2", "1", "3"))
+    network = read_osm(path)
+    assert edges_of(network) == {"7:1>3", "7:3>1"}
+    assert any("1 nodes of roads have no valid coordinates" in note for note in network.notes)
+    with pytest.raises(DataError, match=r"three.osm .*missing or have no valid coordinates"):
+        read_osm(three_nodes(tmp_path, second, ("1", "2")))
+
+
+@pytest.mark.parametrize("second", ["", "<node lat='1' lon='1'/>"])
+def test_ways_whose_nodes_are_not_there_are_told(tmp_path: Path, second: str) -> None:
+    with pytest.raises(DataError, match=r"three.osm .*missing or have no valid coordinates"):
+        read_osm(three_nodes(tmp_path, second, ("1", "2")))
+
+
+@pytest.mark.parametrize("ref", ["x", "9" * 30])
+def test_references_that_are_no_numbers_are_errors_of_the_file(tmp_path: Path, ref: str) -> None:
+    with pytest.raises(DataError, match=r"three.osm could not be read: illegal id"):
+        read_osm(three_nodes(tmp_path, "", ("1", ref)))
+
+
+def test_roads_around_the_world_are_no_town(tmp_path: Path) -> None:
+    path = three_nodes(tmp_path, "<node id='2' lat='1' lon='-180'/>")
+    with pytest.raises(DataError, match=r"three.osm .*longitude -180.000 to 1.010.*extract"):
+        read_osm(path)
+
+
+@pytest.mark.parametrize("height", ["nan", "inf", "-inf", "1e308", "-1e9", "9001", "-1001"])
+def test_heights_of_no_road_on_earth_are_left_out_and_counted(tmp_path: Path, height: str) -> None:
+    tagged = f"<node id='2' lat='1' lon='1.005'><tag k='ele' v='{height}'/></node>"
+    network = read_osm(three_nodes(tmp_path, tagged))
+    assert not network.junction_height_m.any()
+    assert any("1 heights (ele) are left out" in note for note in network.notes)
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,19 @@
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from parts import require_module
+from services import small_city
+from superarm.cli.app import make_app
 from superarm.client import Client, ServiceError
+from superarm.matching import write_trips
+from superarm.matching.trips import MatchedTrip
 
 
 class _Busy(BaseHTTPRequestHandler):
@@ -75,6 +83,69 @@ def test_addresses_are_checked() -> None:
         Client("ftp://x")
     with pytest.raises(ServiceError, match="does not answer"):
         Client("http://127.0.0.1:1", patience_s=0).stats()
+
+
+def test_it_says_once_and_at_once_that_it_waits(busy: tuple[str, type[_Busy]]) -> None:
+    url, handler = busy
+    said: list[tuple[str, int]] = []
+    client = Client(
+        url, patience_s=600.0, notify=lambda text: said.append((text, len(handler.seen)))
+    )
+    handler.answers = [(200, b"{}")]
+    client.stats()
+    assert said == []
+    handler.answers = [(503, b'{"detail": "starting"}'), (503, b"{}"), (200, b"{}")]
+    client.stats()
+    ((text, before),) = said
+    assert before == 2  # the first answer that was none is followed by the notice
+    assert url in text
+    assert "starting" in text
+    assert "asking again for up to 600 s" in text
+
+
+def test_who_does_not_answer_is_named_with_what_to_do() -> None:
+    said: list[str] = []
+    client = Client("http://127.0.0.1:1", patience_s=0.6, notify=said.append)
+    with pytest.raises(ServiceError, match=r"^http://127.0.0.1:1 does not answer \(.+\).*check"):
+        client.stats()
+    (text,) = said
+    assert text.startswith("http://127.0.0.1:1 does not answer (")
+    assert "<" not in text  # no names of classes
+
+
+def test_the_command_says_how_to_give_a_key(
+    busy: tuple[str, type[_Busy]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, handler = busy
+    require_module("pyarrow", "experiments")
+    monkeypatch.delenv("SUPERARM_KEY", raising=False)
+    arguments = ["trips", "report", str(trips_file(tmp_path)), "--service", url]
+    arguments += ["--network", str(tmp_path / "city.npz")]
+    handler.answers = [(401, b'{"detail": "send an API key"}')]
+    refused = CliRunner().invoke(make_app("trips"), arguments)
+    assert isinstance(refused.exception, ServiceError)
+    assert "401: send an API key" in str(refused.exception)
+    assert "--key" in str(refused.exception)
+    assert "SUPERARM_KEY" in str(refused.exception)
+    outcome = b'{"trips": [{"trip_id": "t", "status": "accepted"}]}'
+    handler.answers = [(503, b'{"detail": "starting"}'), (207, outcome)]
+    sent = CliRunner().invoke(make_app("trips"), [*arguments, "--key", "k"])
+    assert sent.exit_code == 0, sent.output
+    assert handler.seen[-1][1]["authorization"] == "Bearer k"
+    assert f"sending 1 trips to {url}" in sent.stderr
+    assert "starting" in sent.stderr
+    assert "1 accepted" in sent.stdout
+
+
+def trips_file(folder: Path) -> Path:
+    """A trip over one edge, and its network beside it."""
+    city = small_city(500)
+    city.save(folder / "city.npz")
+    one = np.zeros(1, dtype=np.intp)
+    energy, ends = np.full(1, 10.0), np.array([0.0, 20.0])
+    trip = MatchedTrip("t", 0.0, one, ends, np.zeros(2), one, one, energy)
+    write_trips(folder / "trips.parquet", city, [trip])
+    return folder / "trips.parquet"
 
 
 def test_values_of_queries_are_quoted(busy: tuple[str, type[_Busy]]) -> None:

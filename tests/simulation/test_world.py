@@ -1,5 +1,6 @@
 """SUMO as the world."""
 
+import gzip
 import os
 import subprocess
 import sys
@@ -244,6 +245,9 @@ def test_demands_that_do_not_fit_are_told(world: SumoWorld, tmp_path: Path) -> N
     file = tmp_path / "demand.rou.xml"
     file.write_text(route + "</routes>")
     assert Traffic.from_file(file).cars == ((65.0, (first, second)),)
+    packed = tmp_path / "demand.rou.xml.gz"
+    packed.write_bytes(gzip.compress(file.read_bytes()))
+    assert Traffic.from_file(packed).cars == Traffic.from_file(file).cars
     file.write_text(route + "<flow id='f'/></routes>")
     with pytest.raises(DataError, match="duarouter"):
         Traffic.from_file(file)

@@ -51,7 +51,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - the options of a fleet
 ) -> None:
     """Let a fleet in SUMO ask a running service for routes, drive them and report."""
     require_extra()
-    client = Client(service, key)
+    client = Client(service, key, notify=lambda text: typer.echo(text, err=True))
     with SumoWorld(_roads(network), settings=Settings(seed=seed)) as world:
         if cars:
             world.traffic = Traffic.random(world.file, [(0.0, seconds, cars)], seed=seed)

@@ -1,15 +1,16 @@
 """``superarm trips``: logs of vehicles to trips, and trips to a service."""
 
-import os
+from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from superarm.client import Client
+from superarm.client import Client, ServiceError
 from superarm.matching import Columns, Importer, read_logs, read_trips, reports_of, write_trips
 from superarm.navigation import open_network
 from superarm.navigation.maps import draw_maps, exploration_panel
+from superarm.saving.compressed import MOST_TABLE_BYTES
 
 app = typer.Typer(help="Trips from logs: import, report.", no_args_is_help=True)
 
@@ -43,6 +44,9 @@ def import_(  # noqa: PLR0913, PLR0917 - how logs are written
     stop_s: Annotated[
         float, typer.Option(min=30, help="Who stands for longer has arrived.")
     ] = 300.0,
+    most_mb: Annotated[
+        int, typer.Option(min=1, help="MiB that one log may unpack to; larger ones are refused.")
+    ] = MOST_TABLE_BYTES // 2**20,
     *,
     discharge_is_negative: Annotated[
         bool,
@@ -60,7 +64,10 @@ def import_(  # noqa: PLR0913, PLR0917 - how logs are written
     roads = open_network(network)
     importer = Importer(roads, accuracy_m, stop_s)
     trips = [
-        trip for file in files for log in read_logs(file, columns) for trip in importer.trips(log)
+        trip
+        for file in files
+        for log in read_logs(file, columns, most_bytes=most_mb * 2**20)
+        for trip in importer.trips(log)
     ]
     for line in importer.report.lines():
         typer.echo(line)
@@ -80,20 +87,39 @@ def report(
     file: Annotated[Path, typer.Argument(help="Trips, as written by import.")],
     service: Annotated[str, typer.Option(help="Address of the service.")],
     network: _Network,
+    key: Annotated[
+        str | None, typer.Option(envvar="SUPERARM_KEY", help="Key that may report.")
+    ] = None,
 ) -> None:
-    """Send trips to a service; sending them again is harmless. The key is SUPERARM_KEY."""
+    """Send trips to a service; sending them again is harmless."""
     roads = open_network(network)
     bodies = list(reports_of(read_trips(file, roads), roads))
-    client = Client(service, os.environ.get("SUPERARM_KEY"))
+    client = Client(service, key, notify=_say)
     counts: dict[str, int] = {}
+    if bodies:
+        _say(f"sending {len(bodies):,} trips to {service}")
     for begin in range(0, len(bodies), _AT_ONCE):
-        for outcome in client.report_many(bodies[begin : begin + _AT_ONCE]):
+        for outcome in _reported(client, bodies[begin : begin + _AT_ONCE]):
             status = str(outcome["status"])
             counts[status] = counts.get(status, 0) + 1
             if outcome.get("detail"):
-                typer.echo(f"{outcome['trip_id']}: {outcome['detail']}", err=True)
+                _say(f"{outcome['trip_id']}: {outcome['detail']}")
     told = ", ".join(f"{count:,} {status}" for status, count in sorted(counts.items()))
     typer.echo(told or "no trip has a reading of its battery; nothing was sent")
+
+
+def _reported(client: Client, bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    try:
+        return client.report_many(bodies)
+    except ServiceError as error:
+        if error.status != HTTPStatus.UNAUTHORIZED:
+            raise
+        how = "name your key with --key, or in SUPERARM_KEY; superarm serve keys add makes one"
+        raise ServiceError(error.status, f"{error.detail}; {how}") from error
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)
 
 
 def _pairs(option: str, given: list[str] | None) -> dict[str, str]:

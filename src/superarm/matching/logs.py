@@ -6,7 +6,6 @@ Times need a zone, their own or one that is given.
 """
 
 import csv
-import gzip
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,9 +19,18 @@ import numpy as np
 
 from superarm.arrays import Matrix, Vector
 from superarm.errors import DataError
+from superarm.matching.gpx import read_points
 from superarm.navigation.access import Marks
 from superarm.navigation.energy import JOULE_PER_WH
 from superarm.navigation.geography import metres_per_degree
+from superarm.saving.compressed import (
+    MORE_OF_TABLES,
+    MOST_TABLE_BYTES,
+    open_packed,
+    open_table,
+    require_file,
+    require_small,
+)
 from superarm.saving.parquet import read_lists
 
 USUAL: Mapping[str, tuple[str, ...]] = {
@@ -138,37 +146,38 @@ class Log:
         )
 
 
-def read_logs(path: Path, columns: Columns | None = None) -> list[Log]:
+def read_logs(
+    path: Path, columns: Columns | None = None, *, most_bytes: int = MOST_TABLE_BYTES
+) -> list[Log]:
     """Read a file: one log per vehicle in it.
 
     Args:
         path: .csv(.gz), .parquet or .gpx(.gz).
         columns: how to read it.
+        most_bytes: refuse files that unpack to more; 512 MiB by default, some nine million points.
     """
-    if not path.is_file():
-        msg = f"there is no file {path}"
-        raise FileNotFoundError(msg)
+    require_file(path)
     how = columns or Columns()
     name = path.name.lower().removesuffix(".gz")
+    if not name.endswith(".parquet"):
+        require_small(path, most_bytes, MORE_OF_TABLES)
     if name.endswith(".gpx"):
-        return [_gpx(path, how)]
+        return [_gpx(path, how, most_bytes)]
     if name.endswith(".csv"):
-        return list(_tables(path, _csv(path), how))
+        return list(_tables(path, _csv(path, most_bytes), how))
     if name.endswith(".parquet"):
-        return list(_tables(path, read_lists(path), how))
+        return list(_tables(path, read_lists(path, most_bytes, MORE_OF_TABLES), how))
     msg = f"{path}: unknown format; expected .csv, .csv.gz, .parquet or .gpx"
     raise DataError(msg)
 
 
-def _csv(path: Path) -> dict[str, Sequence[Any]]:
-    # Excel begins files with a mark that is no part of the first name
-    how: dict[str, Any] = {"newline": "", "encoding": "utf-8-sig"}
+def _csv(path: Path, most_bytes: int) -> dict[str, Sequence[Any]]:
     try:
-        with gzip.open(path, "rt", **how) if path.suffix == ".gz" else path.open(**how) as f:
-            rows = csv.reader(f)
+        with open_table(path, most_bytes) as file:
+            rows = csv.reader(file)
             head = [cell.strip() for cell in next(rows, [])]
             body = [row for row in rows if row]
-    except (OSError, UnicodeDecodeError, csv.Error, EOFError) as error:
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         msg = f"{path} is no table: {error}"
         raise DataError(msg) from error
     if len(set(head)) < len(head):
@@ -187,14 +196,21 @@ def _tables(path: Path, table: Mapping[str, Sequence[Any]], how: Columns) -> Ite
                 f"--column {what}=NAME"
             )
             raise DataError(msg)
+    zone = _zone(how)
+    time = np.array([_seconds(path, value, how, zone) for value in table[found["time"] or ""]])
+    numbers = {
+        what: _numbers(path, table, found[what], what, time.size, how)
+        for what in USUAL
+        if what not in {"time", "vehicle"}
+    }
     whose = found["vehicle"]
-    keys = (
-        [str(value) for value in table[whose]] if whose else [""] * len(table[found["time"] or ""])
-    )
-    for key in dict.fromkeys(keys):
-        rows = [row for row, mine in enumerate(keys) if mine == key]
+    rows_of: dict[str, list[int]] = {}
+    for row, value in enumerate(table[whose] if whose else [""] * time.size):
+        rows_of.setdefault(str(value), []).append(row)
+    for key, rows in rows_of.items():
         label = path.name.split(".")[0] + (f":{key}" if key else "")
-        yield _log(path, label, table, found, rows, how)
+        own = {what: values[rows] for what, values in numbers.items()}
+        yield _log(path, label, time[rows], own, how)
 
 
 def _column(path: Path, table: Mapping[str, Sequence[Any]], what: str, how: Columns) -> str | None:
@@ -208,21 +224,8 @@ def _column(path: Path, table: Mapping[str, Sequence[Any]], what: str, how: Colu
     return next((lower[name] for name in USUAL[what] if name in lower), None)
 
 
-def _log(  # noqa: PLR0913, PLR0917 - a table, and how to read it
-    path: Path,
-    label: str,
-    table: Mapping[str, Sequence[Any]],
-    found: Mapping[str, str | None],
-    rows: Sequence[int],
-    how: Columns,
-) -> Log:
-    zone = _zone(how)
-    time = np.array([_seconds(path, table[found["time"] or ""][row], how, zone) for row in rows])
-    numbers = {
-        what: _numbers(path, table, found[what], what, rows, how)
-        for what in USUAL
-        if what not in {"time", "vehicle"}
-    }
+def _log(path: Path, label: str, time: Vector, numbers: Mapping[str, Vector], how: Columns) -> Log:
+    """Return the log of one vehicle: its rows in the order of time, of which some are dropped."""
     globe = np.column_stack([numbers["longitude"], numbers["latitude"]])
     dropped: dict[str, int] = {}
     fine = np.isfinite(time) & np.isfinite(globe).all(axis=1)
@@ -252,12 +255,12 @@ def _numbers(  # noqa: PLR0913, PLR0917 - a column, and how to read it
     table: Mapping[str, Sequence[Any]],
     column: str | None,
     what: str,
-    rows: Sequence[int],
+    size: int,
     how: Columns,
 ) -> Vector:
     if column is None:
-        return np.full(len(rows), np.nan)
-    values = np.array([_number(table[column][row]) for row in rows])
+        return np.full(size, np.nan)
+    values = np.array([_number(value) for value in table[column]])
     if what not in _UNITS:
         return values
     if what in how.units:
@@ -358,26 +361,19 @@ def integrated(power: Vector, time: Vector) -> Vector:
     return used
 
 
-def _gpx(path: Path, how: Columns) -> Log:
+def _gpx(path: Path, how: Columns, most_bytes: int) -> Log:
     """Read the points of all tracks of a GPX file; times may be missing."""
     zone = _zone(how)
-    places, times = [], []
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            for _, element in ET.iterparse(file):  # noqa: S314 - the user's own file
-                if element.tag.rpartition("}")[2] not in {"trkpt", "rtept"}:
-                    continue
-                places.append((float(element.get("lon", "nan")), float(element.get("lat", "nan"))))
-                inner = [one.text for one in element if one.tag.rpartition("}")[2] == "time"]
-                times.append(_seconds(path, inner[0], how, zone) if inner else math.nan)
-                element.clear()
-    except (OSError, ET.ParseError, ValueError, EOFError) as error:
+        with open_packed(path, most_bytes, MORE_OF_TABLES) as file:
+            globe, times = read_points(file)
+    except (OSError, ET.ParseError, ValueError) as error:
         msg = f"{path} is no GPX file: {error}"
         raise DataError(msg) from error
-    if not places:
+    if not times:
         msg = f"{path} has no track points"
         raise DataError(msg)
-    globe, clock = np.array(places), np.array(times)
+    clock = np.array([math.nan if t is None else _seconds(path, t, how, zone) for t in times])
     dropped: dict[str, int] = {}
     inside = (np.abs(globe[:, 0]) <= 180) & (np.abs(globe[:, 1]) <= 90)  # noqa: PLR2004 - degrees
     dropped["outside the globe"] = int((~inside).sum())

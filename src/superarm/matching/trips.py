@@ -25,6 +25,7 @@ _DENSE_S = 10.0
 _FEWEST_POINTS = 3
 _LEAST_M = 200.0
 _ENDS_M = 3.0
+_LEAST_STEP_S = 0.01  # over less than this a distance says nothing about a speed
 _OFTEN = 0.3
 _TOO_SHORT = f"no edge was driven from end to end, or less than {_LEAST_M:.0f} m"
 
@@ -276,8 +277,19 @@ def _speeds(log: Log, part: Part, along: Vector, entered: Vector) -> Vector:
     known = np.isfinite(logged)
     if known.mean() > 0.5:  # noqa: PLR2004 - most of them
         return np.maximum(np.interp(entered, clock[known], logged[known]), 0.0)
+    apart = _apart(clock, _LEAST_STEP_S)
+    clock, along = clock[apart], along[apart]
     speed = np.gradient(along, clock) if clock.size > 1 else np.zeros(clock.size)
     return np.maximum(np.interp(entered, clock, speed), 0.0)
+
+
+def _apart(clock: Vector, least_s: float) -> Rows:
+    """Return which moments to keep so that each is at least so much later than the one before."""
+    kept = [0]
+    for place, moment in enumerate(clock.tolist()):
+        if moment - clock[kept[-1]] >= least_s:
+            kept.append(place)
+    return np.array(kept, dtype=np.intp)
 
 
 def write_trips(

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +20,7 @@ from superarm.errors import DataError
 from superarm.navigation.access import Access, Marks
 from superarm.navigation.names import SimilarNames
 from superarm.navigation.water import Water
+from superarm.saving.compressed import MOST_BYTES, require_file, require_unpacked
 from superarm.saving.files import write_atomically
 from superarm.values import changed
 
@@ -27,6 +29,8 @@ Names = np.ndarray[tuple[int], np.dtype[np.str_]]
 VERSION = 5
 _KIND = "superarm-network"
 _WITHOUT_ACCESS, _WITHOUT_WATER = 3, 4  # the versions before, which are read as well
+_ADVICE = "make one with superarm network generate or import"
+_NO_ZIP = (zipfile.BadZipFile, NotImplementedError, zlib.error)  # the last two: broken entries
 STEEP = 0.35
 """Grades beyond this are hardly a road's (the steepest street of the world has 0.35)."""
 
@@ -311,17 +315,16 @@ class RoadNetwork:
     def load(path: str | os.PathLike[str]) -> "RoadNetwork":
         """Read a network written by `save`."""
         name = os.fspath(path)
+        require_file(Path(path), _ADVICE)
         try:
+            with zipfile.ZipFile(path) as archive:
+                size = sum(entry.file_size for entry in archive.infolist())
+            require_unpacked(Path(path), size, MOST_BYTES)
             with Path(path).open("rb") as file:
                 stored = np.load(file, allow_pickle=False)
                 arrays = {key: stored[key] for key in getattr(stored, "files", ())}
-        except FileNotFoundError:
-            raise
-        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-            msg = (
-                f"{name} is no network file of superarm, or damaged; make one with superarm "
-                "network generate or import"
-            )
+        except (OSError, ValueError, EOFError, KeyError, MemoryError, *_NO_ZIP) as error:
+            msg = f"{name} is no network file of superarm, or damaged; {_ADVICE}"
             raise DataError(msg) from error
         return _from_arrays(name, arrays)
 

@@ -6,7 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from superarm.errors import DataError
+from superarm.saving.compressed import (
+    MORE,
+    MOST_BYTES,
+    require_file,
+    require_unpacked,
+)
 from superarm.saving.files import write_atomically
+
+_ROWS = 10_000  # that are unpacked at once
 
 
 def write_columns(path: Path, columns: Mapping[str, Any]) -> None:
@@ -23,15 +31,33 @@ def read_columns(path: Path) -> dict[str, Any]:
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
-def read_lists(path: Path) -> dict[str, list[Any]]:
-    """Read a file into lists of plain values by column name; DataError if it is none."""
+def read_lists(path: Path, most_bytes: int = MOST_BYTES, more: str = MORE) -> dict[str, list[Any]]:
+    """Read a file into lists of plain values by column name; DataError if it is none.
+
+    Args:
+        path: the file.
+        most_bytes: the limit on unpacked bytes; a value counts as eight at least.
+        more: what its error says about allowing more.
+    """
     arrow, parquet = _modules()
+    require_file(path)
+    total = 0
     try:
-        table = parquet.read_table(path)
+        with parquet.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            columns: dict[str, list[Any]] = {name: [] for name in names}
+            if len(columns) < len(names):
+                msg = f"{path} has columns of the same name"
+                raise DataError(msg)
+            for batch in file.iter_batches(_ROWS):
+                total += max(batch.nbytes, 8 * batch.num_rows * batch.num_columns)
+                require_unpacked(path, total, most_bytes, more)
+                for name, values in zip(names, batch.columns, strict=True):
+                    columns[name] += values.to_pylist()
     except (OSError, arrow.ArrowException) as error:
         msg = f"{path} is no Parquet file: {error}"
         raise DataError(msg) from error
-    return {name: table.column(name).to_pylist() for name in table.column_names}
+    return columns
 
 
 def require_parquet() -> None:

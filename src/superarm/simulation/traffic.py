@@ -1,6 +1,5 @@
 """Other cars: the same for every method that is compared."""
 
-import gzip
 import os
 import tempfile
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 
 from superarm.errors import DataError
+from superarm.saving.compressed import open_packed
 from superarm.simulation.export import run_script, run_tool
 from superarm.simulation.process import SimulationError
 
@@ -142,7 +142,7 @@ def _routes(path: Path) -> list[tuple[float, Route]]:
     named: dict[str, Route] = {}
     found: list[tuple[float, Route]] = []
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        with open_packed(path) as file:
             for _, element in ET.iterparse(file):  # noqa: S314 - the user's own file
                 if element.tag == "route" and element.get("id"):
                     named[str(element.get("id"))] = tuple(str(element.get("edges", "")).split())

@@ -7,7 +7,6 @@ hour are no drive.
 """
 
 import csv
-import gzip
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from superarm.arrays import Matrix
 from superarm.errors import DataError
 from superarm.experiments.drives.rows import Passages
 from superarm.navigation.geography import metres_per_degree
+from superarm.saving.compressed import open_table
 
 TRIP = 25
 """Consecutive traversals that count as one trip: the table has no other."""
@@ -64,7 +64,7 @@ def read_bus(folder: Path) -> Passages:
 
 def _table(file: Path) -> Sequence[dict[str, str]]:
     try:
-        with gzip.open(file, "rt") if file.suffix == ".gz" else file.open() as text:
+        with open_table(file) as text:
             rows = list(csv.DictReader(text))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         msg = f"{file} is no table: {error}"

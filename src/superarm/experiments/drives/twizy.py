@@ -5,7 +5,6 @@ point by point, and what they used on every piece is a passage.
 """
 
 import csv
-import gzip
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,6 +19,7 @@ from superarm.matching import Match, Matcher, Trace
 from superarm.navigation import Geography, RoadNetwork
 from superarm.navigation.corridor import corridor
 from superarm.navigation.geography import metres_per_degree
+from superarm.saving.compressed import open_table
 
 BATTERY_WH = 6100.0
 """What a full battery holds."""
@@ -144,7 +144,7 @@ def _passages(  # noqa: PLR0913, PLR0917 - a log, and where it belongs
 def _log(file: Path) -> Log:
     """Read one log; rows of other days (clocks jump) and jumps of the GPS are left out."""
     try:
-        with gzip.open(file, "rt") if file.suffix == ".gz" else file.open() as text:
+        with open_table(file) as text:
             rows = list(csv.DictReader(text))
         day = Counter(row["Date"] for row in rows).most_common(1)[0][0]
         rows = [row for row in rows if row["Date"] == day]

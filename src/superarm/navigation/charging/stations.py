@@ -12,11 +12,15 @@ import numpy as np
 
 from superarm.errors import DataError
 from superarm.navigation.charging.hours import OpeningHours
-from superarm.navigation.formats.compressed import MOST_BYTES, require_file
 from superarm.navigation.formats.osm import ENDINGS
+from superarm.navigation.formats.osm_reading import open_osm, osmium_errors
+from superarm.saving.compressed import open_packed, require_file
 
 USUAL_W = 11_000.0
 """The power of a station that does not say."""
+
+MOST_GEOJSON_BYTES = 2**30
+"""Files of stations that are larger are refused; a country's stations take some 100 MB."""
 
 LEAST_W = 100.0
 """Less is no charging station."""
@@ -72,9 +76,6 @@ def read_stations(path: str | os.PathLike[str]) -> tuple[list[Station], list[str
     """
     source = Path(path)
     require_file(source)
-    if source.stat().st_size > MOST_BYTES:
-        msg = f"{source} has more than {MOST_BYTES:,} bytes; refused"
-        raise DataError(msg)
     osm = source.name.lower().endswith(ENDINGS)
     found, notes = [], []
     for number, (where, tags) in enumerate(_from_osm(source) if osm else _from_json(source)):
@@ -154,7 +155,8 @@ def _count(value: object) -> int:
 
 def _from_json(source: Path) -> Iterator[tuple[tuple[float, float], Mapping[str, Any]]]:
     try:
-        content = json.loads(source.read_text(encoding="utf-8"))
+        with open_packed(source, MOST_GEOJSON_BYTES) as file:
+            content = json.load(file)
         features = list(content["features"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         msg = f"{source} is no GeoJSON FeatureCollection: {error}"
@@ -171,19 +173,14 @@ def _from_json(source: Path) -> Iterator[tuple[tuple[float, float], Mapping[str,
 
 def _from_osm(source: Path) -> Iterator[tuple[tuple[float, float], Mapping[str, Any]]]:
     """Yield nodes, and areas by their first node, that are charging stations."""
-    try:
-        import osmium  # noqa: PLC0415 - an optional part
-    except ImportError as error:
-        msg = "reading OpenStreetMap files needs osmium; pip install 'superarm[osm]'"
-        raise ImportError(msg) from error
-    kinds = osmium.osm
+    osmium, file = open_osm(source)
     areas: dict[int, Mapping[str, Any]] = {}
-    try:
-        for one in osmium.FileProcessor(osmium.io.File(str(source)), kinds.WAY):
+    with osmium_errors(source):
+        for one in osmium.FileProcessor(file, osmium.osm.WAY):
             tags = {tag.k: tag.v for tag in one.tags}
             if _is_station(tags) and len(one.nodes):
                 areas[one.nodes[0].ref] = tags
-        for node in osmium.FileProcessor(osmium.io.File(str(source)), kinds.NODE):
+        for node in osmium.FileProcessor(file, osmium.osm.NODE):
             if not node.location.valid():
                 continue
             tags = {tag.k: tag.v for tag in node.tags} if len(node.tags) else {}
@@ -192,9 +189,6 @@ def _from_osm(source: Path) -> Iterator[tuple[tuple[float, float], Mapping[str, 
                 yield where, tags
             if node.id in areas:
                 yield where, areas[node.id]
-    except RuntimeError as error:
-        msg = f"{source} could not be read: {error}"
-        raise DataError(msg) from error
 
 
 def _is_station(tags: Mapping[str, str]) -> bool:

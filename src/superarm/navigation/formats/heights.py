@@ -25,7 +25,7 @@ from scipy.sparse.linalg import splu
 from superarm.arrays import Matrix, Pairs, Vector
 from superarm.errors import DataError
 from superarm.navigation.access import Marks
-from superarm.navigation.formats.compressed import MOST_BYTES, require_file
+from superarm.saving.compressed import MOST_BYTES, require_file
 
 SMOOTHING_M = 60.0
 """The length over which heights along roads are smoothed."""
@@ -203,11 +203,12 @@ def _geotiff(path: Path) -> Tile:
             if raster.crs is None:
                 msg = f"{path} does not say in which coordinate system it is"
                 raise DataError(msg)
-            if 8 * raster.width * raster.height > MOST_BYTES:
-                msg = f"{path} has {raster.width:,} x {raster.height:,} cells, too many; cut it"
-                raise DataError(msg)
             nothing = {"nodata": float(_VOID), "dtype": "float64"}  # outside a turned raster
             with WarpedVRT(raster, crs="EPSG:4326", **nothing) as degrees:
+                if 8 * degrees.width * degrees.height > MOST_BYTES:
+                    size = f"{degrees.width:,} x {degrees.height:,}"
+                    msg = f"{path} has {size} cells, too many; cut it"
+                    raise DataError(msg)
                 band = degrees.read(1, masked=True).astype(np.float64).filled(np.nan)
                 place = degrees.transform
     except RasterioError as error:

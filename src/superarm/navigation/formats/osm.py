@@ -17,20 +17,14 @@ import numpy as np
 from superarm.arrays import Matrix, Vector
 from superarm.errors import DataError
 from superarm.navigation.access import CLOSED, Access
-from superarm.navigation.formats.compressed import MOST_BYTES, require_file
 from superarm.navigation.formats.heights import heights_at, read_tiles, smoothed_heights
-from superarm.navigation.formats.osm_tags import (
-    Forbidden,
-    Rules,
-    Way,
-    is_barrier,
-    restriction_of,
-    way_of,
-)
+from superarm.navigation.formats.osm_reading import HIGHEST_M, LOWEST_M, RoadData, read_roads
+from superarm.navigation.formats.osm_tags import Rules, Way
 from superarm.navigation.formats.osm_turns import turns_of
 from superarm.navigation.formats.osm_water import read_water
 from superarm.navigation.geography import utm_projection
 from superarm.navigation.network import STEEP, RoadNetwork
+from superarm.saving.compressed import require_file
 
 ENDINGS = (".osm", ".osm.gz", ".osm.bz2", ".osm.pbf", ".pbf")
 """Names of files that are read as OpenStreetMap's."""
@@ -45,24 +39,21 @@ def read_osm(
     path: str | os.PathLike[str],
     heightmap: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
     *,
-    most_bytes: int = MOST_BYTES,
+    most_bytes: int | None = None,
 ) -> RoadNetwork:
     """Read an OpenStreetMap extract as a network of motor roads.
 
     Args:
-        path: an .osm, .osm.gz or .osm.pbf file.
+        path: an .osm, .osm.gz, .osm.bz2 or .osm.pbf file.
         heightmap: one or several rasters of heights in metres, SRTM tiles (.hgt, .hgt.zip) or
             GeoTIFFs; without them heights come from `ele` tags.
-        most_bytes: refuse files that are larger.
+        most_bytes: refuse files that unpack to more; 8 GiB by default, 1 GiB of .osm.pbf.
     """
     source = Path(path)
     require_file(source)
-    if source.stat().st_size > most_bytes:
-        msg = f"{source} has more than {most_bytes:,} bytes; refused"
-        raise DataError(msg)
     many = [heightmap] if isinstance(heightmap, str | os.PathLike) else list(heightmap or ())
     tiles = read_tiles(many)
-    found = _read(source)
+    found = read_roads(source, most_bytes)
     if not found.ways:
         msg = f"{source} could not be read as roads: it has no roads of motor vehicles"
         raise DataError(msg)
@@ -70,72 +61,11 @@ def read_osm(
 
 
 @dataclass(eq=False)
-class _Found:
-    """What a file says."""
-
-    ways: list[Way] = field(default_factory=list)
-    forbidden: list[Forbidden] = field(default_factory=list)
-    over_ways: int = 0
-    place: dict[int, tuple[float, float]] = field(default_factory=dict)
-    height: dict[int, float] = field(default_factory=dict)
-    lights: set[int] = field(default_factory=set)
-    barriers: set[int] = field(default_factory=set)
-
-
-def _read(source: Path) -> _Found:
-    try:
-        import osmium  # noqa: PLC0415 - an optional part
-    except ImportError as error:
-        msg = "reading OpenStreetMap files needs osmium; pip install 'superarm[osm]'"
-        raise ImportError(msg) from error
-    found = _Found()
-    kinds = osmium.osm
-    try:
-        wanted: set[int] = set()
-        file = osmium.io.File(str(source))
-        for one in osmium.FileProcessor(file, kinds.WAY | kinds.RELATION):
-            tags = {tag.k: tag.v for tag in one.tags}
-            if one.is_way():
-                way = way_of(one.id, tags, [node.ref for node in one.nodes])
-                if way is not None:
-                    found.ways.append(way)
-                    wanted.update(way.nodes)
-            elif tags.get("type", "").startswith("restriction"):
-                members = [(member.role, member.type, member.ref) for member in one.members]
-                forbidden, over_ways = restriction_of(tags, members)
-                found.forbidden += forbidden
-                found.over_ways += over_ways
-        _read_nodes(osmium, source, wanted, found)
-    except RuntimeError as error:
-        msg = f"{source} could not be read: {error}"
-        raise DataError(msg) from error
-    return found
-
-
-def _read_nodes(osmium: Any, source: Path, wanted: set[int], found: _Found) -> None:  # noqa: ANN401
-    for node in osmium.FileProcessor(osmium.io.File(str(source)), osmium.osm.NODE):
-        if node.id not in wanted or not node.location.valid():
-            continue
-        found.place[node.id] = (node.location.lon, node.location.lat)
-        if len(node.tags) == 0:
-            continue
-        tags = {tag.k: tag.v for tag in node.tags}
-        if tags.get("highway") == "traffic_signals":
-            found.lights.add(node.id)
-        if is_barrier(tags):
-            found.barriers.add(node.id)
-        try:
-            found.height[node.id] = float(tags["ele"].removesuffix("m").strip())
-        except (KeyError, ValueError):
-            continue
-
-
-@dataclass(eq=False)
 class _Builder:
     """Cuts ways into edges and joins these."""
 
     source: Path
-    found: _Found
+    found: RoadData
     notes: list[str] = field(default_factory=list)
 
     def network(self, tiles: Sequence[Any], rasters: Sequence[Path]) -> RoadNetwork:
@@ -146,6 +76,13 @@ class _Builder:
         nodes = sorted({node for way in ways for node in way.nodes})
         index = {node: number for number, node in enumerate(nodes)}
         xy = plane.xy(np.array([self.found.place[node] for node in nodes]))
+        if not np.isfinite(xy).all():
+            (west, _), (east, _) = plane.corners
+            msg = (
+                f"{self.source} has roads from longitude {west:.3f} to {east:.3f}, too far apart "
+                "for one map; cut out a region with osmium extract"
+            )
+            raise DataError(msg)
         heights = self._heights(ways, nodes, index, xy, tiles, rasters)
         edges = [edge for way, pieces in parts for edge in _edges(way, pieces)]
         shapes = [xy[[index[node] for node in edge.nodes]] for edge in edges]
@@ -199,7 +136,10 @@ class _Builder:
         if cut:
             self.notes.append(f"{cut} ways are cut: the file does not hold all of their nodes")
         if not kept:
-            msg = f"{self.source} could not be read as roads: it holds ways without their nodes"
+            msg = (
+                f"{self.source} could not be read as roads: its ways are there, but their "
+                "nodes are missing or have no valid coordinates; get an extract with all nodes"
+            )
             raise DataError(msg)
         return kept
 
@@ -323,7 +263,8 @@ class _Plane:
         """Choose the zone."""
         from pyproj import Proj  # noqa: PLC0415 - an optional part
 
-        middle = (places.min(axis=0) + places.max(axis=0)) / 2
+        self.corners = places.min(axis=0), places.max(axis=0)
+        middle = (self.corners[0] + self.corners[1]) / 2
         self.projection = utm_projection(float(middle[0]), float(middle[1]))
         self._project = Proj(self.projection)
 
@@ -340,11 +281,18 @@ def _name(source: Path) -> str:
     return name
 
 
-def _told_of(network: RoadNetwork, found: _Found) -> list[str]:
+def _told_of(network: RoadNetwork, found: RoadData) -> list[str]:
     """Return what a user should know of the map."""
     notes = []
     if np.ptp(network.junction_height_m) == 0:
         notes.append("no heights: all junctions have the same; climbs are zero")
+    if found.nowhere:
+        notes.append(f"{found.nowhere} nodes of roads have no valid coordinates and are left out")
+    if found.strange_heights:
+        notes.append(
+            f"{found.strange_heights} heights (ele) are left out: they are not between "
+            f"{LOWEST_M:,.0f} and {HIGHEST_M:,.0f} m"
+        )
     if found.over_ways:
         notes.append(f"{found.over_ways} turn restrictions over several ways are not kept")
     steep = np.abs(network.grade) > STEEP

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Matrix, Vector
+from superarm.navigation.formats.osm_reading import osmium_errors
 from superarm.navigation.water import Water
 
 TOLERANCE_M = 2.0
@@ -63,20 +64,22 @@ def _pieces(source: Path) -> Iterator[tuple[str, list[list[tuple[float, float]]]
     wanted = osmium.filter.TagFilter(*_AREAS, *(("waterway", kind) for kind in _LINES))
     kinds = osmium.filter.EntityFilter(osmium.osm.WAY | osmium.osm.AREA)
     file = osmium.FileProcessor(osmium.io.File(str(source)))
-    for one in (
+    pieces = (
         file.with_areas(osmium.filter.TagFilter(*_AREAS)).with_filter(kinds).with_filter(wanted)
-    ):
-        tags = {tag.k: tag.v for tag in one.tags}
-        if _is_below_ground(tags):
-            continue
-        if one.is_area():
-            if any(tags.get(key) == value for key, value in _AREAS):
-                for ring in one.outer_rings():
-                    holes = [_places(hole) for hole in one.inner_rings(ring)]
-                    yield "area", [_places(ring), *holes]
-        elif (kind := tags.get("waterway")) in _LINES:
-            for run in _runs(one.nodes):
-                yield str(kind), [run]
+    )
+    with osmium_errors(source):
+        for one in pieces:
+            tags = {tag.k: tag.v for tag in one.tags}
+            if _is_below_ground(tags):
+                continue
+            if one.is_area():
+                if any(tags.get(key) == value for key, value in _AREAS):
+                    for ring in one.outer_rings():
+                        holes = [_places(hole) for hole in one.inner_rings(ring)]
+                        yield "area", [_places(ring), *holes]
+            elif (kind := tags.get("waterway")) in _LINES:
+                for run in _runs(one.nodes):
+                    yield str(kind), [run]
 
 
 def _is_below_ground(tags: dict[str, str]) -> bool:

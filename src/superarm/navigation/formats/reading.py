@@ -7,6 +7,7 @@ from superarm.errors import DataError
 from superarm.navigation.formats.osm import ENDINGS, read_osm
 from superarm.navigation.formats.sumo import read_sumo
 from superarm.navigation.network import RoadNetwork
+from superarm.saving.compressed import require_file
 
 
 def open_network(path: Path, heightmaps: Sequence[Path] = ()) -> RoadNetwork:
@@ -16,6 +17,7 @@ def open_network(path: Path, heightmaps: Sequence[Path] = ()) -> RoadNetwork:
         path: the file.
         heightmaps: rasters of heights, for OpenStreetMap files.
     """
+    require_file(path, "check the path, or make a network with superarm network generate or import")
     is_osm = path.name.endswith(ENDINGS)
     if heightmaps and not is_osm:
         msg = (

@@ -11,8 +11,8 @@ from xml.sax import SAXException
 import numpy as np
 
 from superarm.errors import DataError
-from superarm.navigation.formats.compressed import MOST_BYTES, require_file, unpack
 from superarm.navigation.network import STEEP, RoadNetwork
+from superarm.saving.compressed import MOST_BYTES, require_file, unpack
 
 _CAR = "passenger"
 
