@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ import pytest
 from PIL import Image
 
 from parts import require_command, require_module, require_networks
-from services import Server, add_key, running, small_city
+from services import Server, add_key, running, small_city, stretched
 from superarm.client import Client, ServiceError
 from superarm.navigation.formats.reading import open_network
 from superarm.navigation.water import Water
@@ -27,7 +28,14 @@ require_module("playwright", "dev")
 require_module("axe_playwright_python", "dev")
 
 from axe_playwright_python.sync_playwright import Axe  # noqa: E402
-from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwright  # noqa: E402
+from playwright.sync_api import (  # noqa: E402
+    Browser,
+    Page,
+    Playwright,
+    Route,
+    expect,
+    sync_playwright,
+)
 
 from superarm.service.demo import stations_of  # noqa: E402
 
@@ -42,6 +50,7 @@ VENDOR = Path(__file__).parents[3] / "src" / "superarm" / "service" / "http" / "
 @pytest.fixture(scope="module")
 def playwright() -> Iterator[Playwright]:
     require_command("chromium", "chromium")
+    expect.set_options(timeout=30_000)  # on a busy machine
     with sync_playwright() as started:
         yield started
 
@@ -74,6 +83,14 @@ def opened(browser: Browser, server: Server, **options: Any) -> Page:
 
 def complaints(page: Page) -> list[str]:
     return _COMPLAINTS.setdefault(id(page), [])
+
+
+def wait_until(page: Page, holds: str, argument: Any = None) -> None:
+    """Wait until JavaScript holds; the page's policy forbids what `wait_for_function` does."""
+    until = time.monotonic() + stretched(60.0)
+    while not page.evaluate(holds, argument):
+        assert time.monotonic() < until, holds
+        page.wait_for_timeout(100)
 
 
 def keep_picture(page: Page, name: str) -> None:
@@ -364,6 +381,23 @@ def drive_as_a_driver(  # noqa: PLR0915 - ten tasks, one after the other
     page.goto("about:blank")
     page.goto(link)
     expect(page.locator("#result")).to_be_visible(timeout=30_000)
+
+
+def test_a_link_is_followed_though_the_map_moves_while_the_page_begins(
+    browser: Browser, demo: Server
+) -> None:
+    start, goal = two_ends(demo)
+    page = browser.new_page(viewport={"width": 1280, "height": 860})
+    held: list[Route] = []
+    page.route("**/v1/stations", lambda asked: held.append(asked))  # noqa: PLW0108 - no builtins
+    with page.expect_request("**/v1/stations"):  # the map is there by then
+        page.goto(f"{demo.url}/#from={quote(start)}&to={quote(goal)}&vehicle=van")
+    page.set_viewport_size({"width": 900, "height": 700})
+    wait_until(page, "location.hash.includes('view=')")  # the map has moved
+    held[0].continue_()
+    expect(page.locator("#result")).to_be_visible()
+    expect(page.locator("#vehicle")).to_have_value("van")
+    page.close()
 
 
 def test_an_operator_looks_after_it(browser: Browser, demo: Server) -> None:

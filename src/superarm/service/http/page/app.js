@@ -12,6 +12,7 @@ import { waterPath } from "./water.js";
 
 const MOST_ROADS = 8000;  // in one view: two megabytes
 const LARGE = 12000;
+const opened = location.hash;  // the link that was followed, before the map that moves writes its own
 
 // ---- the map
 
@@ -104,7 +105,7 @@ async function share() {
 }
 
 async function restore() {
-  const before = read(location.hash);
+  const before = read(opened);
   for (const [id, value] of [["mode", before.mode], ["vehicle", before.vehicle], ["colour", before.layer]]) {
     if (value && [...at(String(id)).options].some((/** @type {any} */ option) => option.value === value)) at(String(id)).value = value;
   }
