@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -105,7 +106,8 @@ def click_map(page: Page, x: float, y: float) -> None:
 
 
 def shown_energy(wh: float) -> str:
-    return f"{wh / 1000:.2f} kWh" if abs(wh) >= 10_000 else f"{round(wh)} Wh"
+    text = f"{wh / 1000:.2f} kWh" if abs(wh) >= 10_000 else f"{round(wh)} Wh"
+    return text.replace("-", "−")
 
 
 def test_faster_or_thriftier_routes_are_dots_of_a_chart(browser: Browser, demo: Server) -> None:
@@ -473,7 +475,7 @@ def test_fog_lifts_and_what_was_believed_can_be_looked_at(browser: Browser, demo
     expect(page.locator("#driven")).to_contain_text("100 trips driven", timeout=180_000)
     # the same question has a surer answer by itself
     expect(page.locator("#narrower")).to_contain_text("when first asked", timeout=30_000)
-    expect(page.locator("#saved-fastest")).to_contain_text("±")
+    expect(page.locator("#compared-physics")).to_contain_text("±")
     page.locator("#moment").evaluate(
         "slider => { slider.value = 0; slider.dispatchEvent(new Event('input')); }"
     )
@@ -489,6 +491,85 @@ def test_fog_lifts_and_what_was_believed_can_be_looked_at(browser: Browser, demo
     assert sum(after) < sum(before)
     assert complaints(page) == []
     page.close()
+
+
+def drive_some(page: Page, server: Server, trips: int = 5) -> int:
+    """Let cars of the demonstration drive, and return how many trips the service then knows."""
+    assert server.ask("POST", "/v1/demo/tour", {"trips": trips}).status == 200
+    while (tour := server.ask("GET", "/v1/demo/tour").json)["done"] < tour["asked"]:
+        page.wait_for_timeout(100)
+    believed = int(
+        tour["trips"][-1]["number"]
+    )  # all that were ever driven, but for those put aside
+    server.learned(believed)
+    return believed
+
+
+def test_time_that_is_lost_beside_other_routes_is_not_called_saved(
+    browser: Browser, demo: Server
+) -> None:
+    driven: dict[str, Any] = {
+        "energy_wh": 1.0,
+        "minutes": 1.0,
+        "predicted_wh": 1.0,
+        "predicted_std_wh": 1.0,
+    }
+    driven |= {"best_possible_wh": 1.0, "edges": []}
+    trips = [
+        driven | {"number": i, "true_wh": 300.0 + i, "physics_wh": 100.0, "fastest_wh": 400.0}
+        | {"true_minutes": 9.0 + i, "physics_minutes": 12.0 + i, "fastest_minutes": 4.0}
+        for i in (1, 3)
+    ]  # fmt: skip
+    tour = {"asked": 2, "done": 2, "put_aside": 0, "problem": None, "trips": trips}
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.route("**/v1/demo/tour?*", lambda asked: asked.fulfill(json=tour))
+    page.goto(demo.url)
+    compared = page.locator("#compared")
+    expect(compared.locator("h3")).to_have_text("Compared with other routes")
+    # physics first: that is what learning is worth
+    rivals = compared.locator("dt").all_text_contents()
+    assert ["physics" in rivals[0], "fastest" in rivals[1]] == [True, True]
+    lines = page.locator("#compared-physics span")
+    expect(lines).to_have_text(["0.40 ± 0.00 kWh more energy", "6 ± 0 min less time"])
+    lines = page.locator("#compared-fastest span")
+    expect(lines).to_have_text(["0.20 ± 0.00 kWh less energy", "14 ± 2 min more time"])
+    assert "saved" not in page.locator("body").inner_text().lower()
+    page.close()
+
+
+def test_numbers_on_the_page_have_a_true_minus(browser: Browser, demo: Server) -> None:
+    page = opened(browser, demo)
+    drive_some(page, demo)
+    features = demo.ask("GET", "/v1/network").json["features"]
+    down = max(features, key=lambda road: fall(road["properties"]))["properties"]["edge"]
+    asked_for(page, down, down)
+    expect(page.locator("#energy")).to_contain_text("−")
+    expect(page.locator("#parts text").first).to_contain_text("−")
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+    expect(page.locator("#energy")).to_contain_text("−")
+    for tab in ("drive", "learn", "operator"):
+        page.click(f"#tab-{tab}")
+        if tab == "learn":
+            expect(page.locator("#calibration-figure")).to_be_visible()
+        texts = page.locator("body").evaluate(TEXTS)
+        assert [text for text in texts if re.search(r"(^|[\s(±:])-\d", text)] == []
+    page.close()
+
+
+def fall(road: dict[str, Any]) -> float:
+    """How steep a road is downhill."""
+    drop = road["start_height_m"] - road["end_height_m"]
+    return float(drop / max(road["length_m"], 50.0))
+
+
+TEXTS = """body => {
+  const walker = document.createTreeWalker(body, NodeFilter.SHOW_TEXT), texts = [];
+  while (walker.nextNode()) {
+    if (walker.currentNode.parentElement.checkVisibility()) texts.push(walker.currentNode.data);
+  }
+  return [...texts, ...[...body.querySelectorAll("[aria-label]")].map((one) => one.ariaLabel)];
+}"""
 
 
 def test_without_webgl_it_says_so_and_still_works(playwright: Playwright, demo: Server) -> None:

@@ -1,6 +1,8 @@
 // Small charts in SVG, drawn with the page's own colours.
 // @ts-nocheck
 
+import { number } from "./units.js";
+
 const SPACE = "http://www.w3.org/2000/svg";
 
 function add(parent, name, attributes, text) {
@@ -40,7 +42,7 @@ export function drawProfile(svg, profile) {
   const last = distance.at(-1);
   const { across, up, base } = frame(svg, [0, last], range, {
     shownX: (value) => `${(value / 1000).toFixed(1)} km`,
-    shownY: (value) => `${Math.round(value)} Wh`,
+    shownY: (value) => `${number(value)} Wh`,
     labelX: "grey: height",
   });
   if (range[0] < 0) add(svg, "line", { class: "axis", x1: across(0), x2: across(last), y1: up(0), y2: up(0) });
@@ -55,8 +57,8 @@ export function drawProfile(svg, profile) {
   add(svg, "polygon", { class: "band", points: points(band) });
   add(svg, "polyline", { class: "curve", points: points(distance.map((v, i) => [across(v), up(mean[i])])) });
   svg.setAttribute("aria-label",
-    `Heights from ${Math.round(lowest)} to ${Math.round(lowest + spread)} metres; expected energy ` +
-    `${Math.round(mean.at(-1))} watt hours after ${(last / 1000).toFixed(1)} kilometres`);
+    `Heights from ${number(lowest)} to ${number(lowest + spread)} metres; expected energy ` +
+    `${number(mean.at(-1))} watt hours after ${(last / 1000).toFixed(1)} kilometres`);
 }
 
 /** Routes between fastest and thriftiest; a dot is a button that shows its route on the map. */
@@ -68,8 +70,8 @@ export function drawFront(svg, routes, shown, pick) {
   };
   const { across, up } = frame(svg, wide(times), wide(energies), {
     right: 14,
-    shownX: (value) => `${value.toFixed(1)} min`,
-    shownY: (value) => `${Math.round(value)} Wh`,
+    shownX: (value) => `${number(value, 1)} min`,
+    shownY: (value) => `${number(value)} Wh`,
     labelX: "each dot is a route",
   });
   add(svg, "polyline", { class: "thin", points: points(routes.map((route) => [across(route.minutes), up(route.energy_wh)])) });
@@ -78,9 +80,9 @@ export function drawFront(svg, routes, shown, pick) {
     const dot = add(svg, "circle", {
       class: i === shown ? "pick chosen" : "pick", cx: across(route.minutes), cy: up(route.energy_wh), r: 7, tabindex: 0, role: "button",
       "aria-pressed": String(i === shown),
-      "aria-label": `${name}: ${route.minutes.toFixed(1)} minutes, ${Math.round(route.energy_wh)} watt hours`,
+      "aria-label": `${name}: ${route.minutes.toFixed(1)} minutes, ${number(route.energy_wh)} watt hours`,
     });
-    add(dot, "title", {}, `${name}: ${route.minutes.toFixed(1)} min, ${Math.round(route.energy_wh)} Wh`);
+    add(dot, "title", {}, `${name}: ${route.minutes.toFixed(1)} min, ${number(route.energy_wh)} Wh`);
     dot.addEventListener("click", () => pick(i));
     dot.addEventListener("keydown", (event) => {
       if (event.key === "Enter" || event.key === " ") { event.preventDefault(); pick(i); }
@@ -187,7 +189,7 @@ export function drawCalibration(svg, surprises) {
     (i === 0 || z >= edge) && (i === edges.length - 2 || z < edges[i + 1])).length / surprises.length);
   const normal = (z) => 0.5 * Math.exp(-z * z / 2) / Math.sqrt(2 * Math.PI);
   const { across, up, base } = frame(svg, [-3, 3], [0, Math.max(...counts, 0.2)], {
-    shownX: (value) => String(value),
+    shownX: (value) => number(value),
     shownY: (value) => `${Math.round(100 * value)} %`,
     labelX: "line: as it should be",
   });

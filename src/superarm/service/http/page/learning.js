@@ -2,12 +2,12 @@
 
 import { ask, at } from "./api.js";
 import { drawCalibration, drawRegret } from "./charts.js";
+import { compareWith, lessOrMore } from "./comparison.js";
 import { ramp } from "./map.js";
-import { against, shown } from "./savings.js";
 import { beforehand, snapshotOf, withOne } from "./snapshots.js";
 import { state } from "./state.js";
 import { explain, shownRoute } from "./trip.js";
-import { energy, minutes } from "./units.js";
+import { energy, minutes, number } from "./units.js";
 
 const told = (/** @type {number} */ wh) => energy(wh, state.units);
 const km = (/** @type {number} */ id) => Math.max((state.roads.get(id)?.properties.length_m ?? 1000) / 1000, 0.01);
@@ -42,7 +42,7 @@ export function paintRoads() {
   if (name === "height") {
     const all = [...values.values()];
     layer.range = [Math.min(...all), Math.max(...all)];
-    [layer.low, layer.high] = layer.range.map((value) => String(Math.round(value)));
+    [layer.low, layer.high] = layer.range.map((value) => number(value));
   }
   const [low, high] = layer.range;
   state.map?.paint(name, "diverging" in layer);
@@ -128,7 +128,7 @@ export async function refreshTour() {
   state.trips = [...state.trips, ...progress.trips].slice(-2000);
   at("regret-figure").hidden = !state.trips.length;
   drawRegret(at("regret"), state.trips);
-  showSaved();
+  showComparison();
   if (state.trips.length > 4) {
     at("calibration-figure").hidden = false;
     drawCalibration(at("calibration"), state.trips.map((trip) => (trip.energy_wh - trip.predicted_wh) / trip.predicted_std_wh));
@@ -136,13 +136,15 @@ export async function refreshTour() {
   return progress;
 }
 
-function showSaved() {
-  at("saved").hidden = state.trips.length < 2;
+/** What the cars took beside other routes: physics alone first, since that is what learning is worth. */
+function showComparison() {
+  at("compared").hidden = state.trips.length < 2;
   for (const rival of /** @type {const} */ (["physics", "fastest"])) {
-    const saved = against(state.trips, rival);
-    at(`saved-${rival}`).textContent = `${shown(saved.wh, 1000, 2)} kWh, ${shown(saved.minutes, 1, 0)} min`;
+    const { kwh, minutes: time } = compareWith(state.trips, rival);
+    const lines = [lessOrMore(kwh, "kWh", "energy", 2), lessOrMore(time, "min", "time", 0)];
+    at(`compared-${rival}`).replaceChildren(...lines.map((text) => Object.assign(document.createElement("span"), { textContent: text })));
   }
-  at("saved-trips").textContent = `Over ${state.trips.length} trips, on the hidden truth; ± one standard error.`;
+  at("compared-trips").textContent = `What the cars took in total over ${state.trips.length.toLocaleString("en")} trips on the hidden truth, ± one standard error. These cars also try roads that are little known, in order to learn.`;
 }
 
 /** The line along some roads that are on the map. @param {number[]} edges */

@@ -2,9 +2,10 @@
 
 import { Refusal, ask, at } from "./api.js";
 import { drawCharge, drawFront, drawParts, drawProfile, frontName } from "./charts.js";
+import { lessOrMore } from "./comparison.js";
 import { geojson, gpx, placeText } from "./links.js";
 import { state } from "./state.js";
-import { clock, distance, energy, minutes, percent, signed } from "./units.js";
+import { clock, distance, energy, minutes, percent, withMinus } from "./units.js";
 
 const told = (/** @type {number} */ wh, /** @type {number} */ length_m = 0) => energy(wh, state.units, length_m);
 
@@ -73,7 +74,7 @@ export function explain(refusal) {
 
 /** The server's words for programs, as a person would say them. @param {string} text */
 export function plainWords(text) {
-  return text
+  return withMinus(text)
     .replace(/; move the point, or raise within_m \(.*\)/, ": choose a place closer to a road")
     .replace(/max_extra_energy allows/, "at most so much more is allowed:");
 }
@@ -184,12 +185,13 @@ function showNarrower(route, number) {
     : "";
 }
 
-/** What routes that learn nothing would take, as it is believed. @param {any} route */
+/** The route beside those that learn nothing, as all are believed to be. @param {any} route */
 function showRivals(route) {
-  const rivals = state.answer.rivals;
+  const { rivals } = state.answer;
+  const beside = (/** @type {{ energy_wh: number, minutes: number }} */ rival) =>
+    `${lessOrMore({ total: route.energy_wh - rival.energy_wh }, "Wh", "energy", 0)}, ${lessOrMore({ total: route.minutes - rival.minutes }, "min", "time", 1)}`;
   at("rivals").textContent = rivals
-    ? `Estimated: ${signed(route.energy_wh - rivals.fastest.energy_wh)} Wh and ${signed(route.minutes - rivals.fastest.minutes, 1)} min against the ` +
-      `fastest route by speed limits, ${signed(route.energy_wh - rivals.physics.energy_wh)} Wh and ${signed(route.minutes - rivals.physics.minutes, 1)} min against the route by physics alone.`
+    ? `Estimated, against the thriftiest route by physics alone: ${beside(rivals.physics)}; against the fastest route by speed limits: ${beside(rivals.fastest)}.`
     : "";
 }
 
