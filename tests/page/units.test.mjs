@@ -113,10 +113,20 @@ test("snapshots keep both ends, however many there are", () => {
   assert.ok(kept.every((one, i) => i === 0 || one.trips > kept[i - 1].trips));
 });
 
+test("the moment that is looked at stays while snapshots come and go", () => {
+  const at = (...all) => all.map((trips) => ({ trips }));
+  assert.equal(snapshots.placeOf(at(0, 10, 20, 30), 20), 2);
+  assert.equal(snapshots.placeOf(at(0, 10, 30), 20), 1);  // the last one before
+  assert.equal(snapshots.placeOf(at(0, 50), 20), 0);
+  assert.equal(snapshots.placeOf(at(5, 50), 0), 0);
+});
+
 test("fog is one before the first trip and never above", () => {
-  const belief = { edge: [4, 9], energy_wh: [12, 3], energy_std_wh: [1, 9], physics_wh: [10, 5], prior_std_wh: [2, 3], trips_learned: 7 };
+  const belief = { edge: [4, 9], energy_wh: [12, 3], energy_std_wh: [1, 9], physics_wh: [10, 5], prior_std_wh: [2, 3], count: [3, 0], trips_learned: 7 };
   const now = snapshots.snapshotOf(belief);
   assert.deepEqual([...now.fog], [[4, 0.5], [9, 1]]);
   assert.deepEqual([...now.correction], [[4, 2], [9, -2]]);
+  assert.deepEqual([...now.count], [[4, 3], [9, 0]]);
   assert.ok([...snapshots.beforehand(belief).fog.values()].every((value) => value === 1));
+  for (const nothing of ["correction", "count"]) assert.ok([...snapshots.beforehand(belief)[nothing].values()].every((value) => value === 0));
 });

@@ -493,6 +493,9 @@ def test_fog_lifts_and_what_was_believed_can_be_looked_at(browser: Browser, demo
     page.close()
 
 
+STATE = "import('/page/state.js')"
+
+
 def drive_some(page: Page, server: Server, trips: int = 5) -> int:
     """Let cars of the demonstration drive, and return how many trips the service then knows."""
     assert server.ask("POST", "/v1/demo/tour", {"trips": trips}).status == 200
@@ -570,6 +573,36 @@ TEXTS = """body => {
   }
   return [...texts, ...[...body.querySelectorAll("[aria-label]")].map((one) => one.ariaLabel)];
 }"""
+
+
+def test_the_past_can_be_looked_at_for_another_vehicle(browser: Browser, demo: Server) -> None:
+    page = opened(browser, demo)
+    slide = "(slider, to) => { slider.value = to; slider.dispatchEvent(new Event('input')); }"
+    for _ in range(3):  # moments after the first trip
+        before = page.locator("#moment").get_attribute("max")
+        drive_some(page, demo)
+        expect(page.locator("#moment")).not_to_have_attribute("max", str(before))
+    page.locator("#moment").evaluate(slide, "2")
+    looked_at = page.locator("#moment-told").text_content()
+    before = page.locator("#moment").get_attribute("max")
+    drive_some(page, demo)
+    expect(page.locator("#moment")).not_to_have_attribute("max", str(before))
+    expect(page.locator("#moment-told")).to_have_text(str(looked_at))
+    page.select_option("#vehicle", "van")
+    expect(page.locator("#moment")).to_have_attribute("max", "1")
+    expect(page.locator("#problem")).to_have_text("")
+    # before the first trip nothing was measured, and physics was all there was
+    page.locator("#moment").evaluate(slide, "0")
+    for layer, value in (("visits", "0"), ("energy", "belief.physics_wh[0]")):
+        page.select_option("#colour", layer)
+        expected = f"""Promise.all([{STATE}, import('/page/learning.js')]).then((parts) => {{
+          const [{{ state: {{ belief, roads }} }}, {{ valuesOf }}] = parts, id = belief.edge[0];
+          const km = roads.get(id).properties.length_m / 1000;
+          return Math.abs(valuesOf('{layer}').get(id) * km - {value}) < 1e-6;
+        }})"""
+        assert page.evaluate(expected)
+    assert complaints(page) == []
+    page.close()
 
 
 def test_without_webgl_it_says_so_and_still_works(playwright: Playwright, demo: Server) -> None:
@@ -657,7 +690,6 @@ def test_water_lies_below_roads_and_is_asked_for_where_there_is_some(
     page.close()
 
 
-STATE = "import('/page/state.js')"
 NOTHING = "{type: 'FeatureCollection', features: []}"
 
 
