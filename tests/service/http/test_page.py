@@ -508,6 +508,115 @@ def drive_some(page: Page, server: Server, trips: int = 5) -> int:
     return believed
 
 
+def wait_for_answer(page: Page, trips: int) -> None:
+    """Wait until the route on the page is answered from so many trips."""
+    answered = f"trips => {STATE}.then(({{ state }}) => state.answer.trips_learned === trips)"
+    wait_until(page, answered, trips)
+
+
+def expect_shown_route_in_chart(page: Page) -> None:
+    """The chart of faster and thriftier routes holds the figures above it, as one dot."""
+    wait_until(
+        page,
+        """() => {
+          const text = (id) => document.getElementById(id).textContent;
+          const dots = [...document.querySelectorAll("#front .chosen")].map((dot) => dot.ariaLabel);
+          const figures = `${text("minutes")}, ${text("energy")}`;
+          return figures !== ", " && dots.length === 1 && dots[0].endsWith(`: ${figures}`);
+        }""",
+    )
+
+
+def name_ends(page: Page) -> None:
+    """Ask for a route between two stations by name: roads of several directions are as close."""
+    for pins, (which, name) in enumerate([("start", "Station 4"), ("goal", "Station 7")], 1):
+        page.fill(f"#{which}", name)
+        expect(page.locator(".pin")).to_have_count(pins)
+
+
+def test_the_chart_holds_the_route_that_is_shown_before_and_after_learning(
+    browser: Browser, demo: Server
+) -> None:
+    page = opened(browser, demo)
+    name_ends(page)
+    page.click("#route-form button[type=submit]")
+    expect_shown_route_in_chart(page)
+    expect(page.locator("#front-shown")).to_contain_text("Thriftiest")
+    for choice in page.locator("#choices button").all():
+        choice.click()
+        expect_shown_route_in_chart(page)
+    page.locator("#choices button").first.click()
+    wait_for_answer(page, drive_some(page, demo))
+    expect_shown_route_in_chart(page)
+    expect(page.locator("#front-shown")).to_contain_text("Thriftiest")
+    # who looks at the fastest route goes on looking at it
+    page.locator("#front .pick").first.click()
+    wait_for_answer(page, drive_some(page, demo))
+    expect_shown_route_in_chart(page)
+    expect(page.locator("#front-shown")).to_contain_text("Fastest")
+    page.select_option("#mode", "explore")
+    with page.expect_response("**/v1/routes"):
+        page.click("#route-form button[type=submit]")
+    expect_shown_route_in_chart(page)
+    assert complaints(page) == []
+    page.close()
+
+
+def test_a_route_is_asked_again_as_it_was_asked_until_it_is_answered(
+    browser: Browser, demo: Server
+) -> None:
+    page = opened(browser, demo)
+    route = asked_for(page, *two_ends(demo))
+    page.fill("#goal", "somewhere")  # typed, not asked for
+    page.select_option("#vehicle", "truck")
+    refusals: list[Route] = []
+
+    def refuse_once(asked: Route) -> None:
+        if refusals:
+            asked.fallback()
+        else:
+            refusals.append(asked)
+            asked.fulfill(status=503, json={"detail": "busy"})
+
+    page.route("**/v1/routes", refuse_once)
+    wait_for_answer(page, drive_some(page, demo))
+    assert refusals
+    ends = f"{STATE}.then(({{state}}) => [state.answer.edges[0], state.answer.edges.at(-1)])"
+    assert page.evaluate(ends) == [route["edges"][0], route["edges"][-1]]
+    vehicle = f"{STATE}.then(({{state}}) => state.question.body.vehicle)"
+    assert page.evaluate(vehicle) == "car"
+    assert [text for text in complaints(page) if "503" not in text] == []
+    page.close()
+
+
+def test_answers_that_are_not_asked_again_say_what_was_learned_since(
+    browser: Browser, demo: Server
+) -> None:
+    page = opened(browser, demo)
+    page.select_option("#mode", "explore")
+    asked_for(page, *two_ends(demo))
+    page.locator("#more").evaluate("element => { element.open = true; }")
+    page.fill("#charge", "20")
+    ages = [page.locator(f"#{name}-age") for name in ("route", "plan", "reach")]
+    for button in ("plan", "reach"):
+        with page.expect_response(re.compile(f"/v1/{button}")) as answered:
+            page.click(f"#{button}")
+        assert answered.value.status == 200
+    for age in ages:
+        expect(age).to_be_hidden()
+    drive_some(page, demo)
+    for age in ages:
+        expect(age).to_contain_text(re.compile(r"^[1-5] more trips? .* learned since"))
+    keep_picture(page, "ages")
+    page.click("#route-form button[type=submit]")
+    page.click("#plan")
+    page.click("#reach")
+    for age in ages:
+        expect(age).to_be_hidden()
+    assert complaints(page) == []
+    page.close()
+
+
 def test_time_that_is_lost_beside_other_routes_is_not_called_saved(
     browser: Browser, demo: Server
 ) -> None:
