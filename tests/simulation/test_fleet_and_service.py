@@ -17,7 +17,9 @@ require_module("libsumo", "simulation")
 
 from superarm.demos.fleet import (  # noqa: E402 - where it is installed
     RIVALS,
+    Saved,
     ServicePlanner,
+    describe_difference,
     drive_fleet,
     measured,
     saved_against,
@@ -47,7 +49,10 @@ def test_a_fleet_asks_drives_and_reports(tmp_path: Path) -> None:
             assert "day 1: 5 trips" in done.stdout
             assert "0 failed, 0 reports refused" in done.stdout
             for rival in RIVALS:
-                assert f"saved against {rival} routes, measured over 5 trips" in done.stdout
+                assert (
+                    f"against {rival} routes, measured over 5 trips driven both ways: "
+                    in done.stdout
+                )
         server.learned(10)
 
 
@@ -109,6 +114,23 @@ def test_no_trips_save_nothing_that_is_known() -> None:
     none = saved_against("physics", [])
     assert none.trips == 0
     assert np.isnan([none.energy_wh, none.energy_error, none.time_s]).all()
+    assert describe_difference("physics", none).endswith("no trip was driven both ways")
+
+
+@pytest.mark.parametrize(
+    ("saved", "words"),
+    [
+        (Saved(40, -2.0, 0.8, 12.0, 3.0), "2.0 ± 0.8 Wh more energy and 0.20 ± 0.05 min less time"),
+        (Saved(40, 2.0, 0.8, -12.0, 3.0), "2.0 ± 0.8 Wh less energy and 0.20 ± 0.05 min more time"),
+        (
+            Saved(9, -0.04, 0.0, 0.0, 6.0),
+            "the same energy (± 0.0 Wh) and the same time (± 0.10 min)",
+        ),
+        (Saved(1, -2.0, np.nan, 12.0, np.nan), "2.0 Wh more energy and 0.20 min less time"),
+    ],
+)
+def test_a_loss_reads_as_a_loss(saved: Saved, words: str) -> None:
+    assert describe_difference("fastest", saved).endswith(f"driven both ways: {words} per trip")
 
 
 @pytest.mark.parametrize("method", METHODS)

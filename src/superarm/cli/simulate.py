@@ -14,6 +14,7 @@ from superarm.demos.fleet import (
     FleetDay,
     Report,
     ServicePlanner,
+    describe_difference,
     drive_fleet,
     saved_against,
 )
@@ -44,8 +45,8 @@ def simulate(  # noqa: PLR0913, PLR0917 - the options of a fleet
     rivals: Annotated[  # noqa: FBT002 - an option of the command line
         bool,
         typer.Option(
-            help="Drive the same trips by physics and by the fastest routes too, and say what is "
-            "saved; three times the work."
+            help="Drive the same trips by physics and by the fastest routes too, and say how much "
+            "less or more those of the service took; three times the work."
         ),
     ] = False,
 ) -> None:
@@ -74,7 +75,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - the options of a fleet
                 done=done,
             )
     for rival in RIVALS if rivals else ():
-        typer.echo(_saved(rival, driven))
+        typer.echo(describe_difference(rival, saved_against(rival, driven)))
     if planner.refused:
         typer.echo(f"{len(planner.refused)} reports were refused: {planner.refused[0]}", err=True)
 
@@ -83,15 +84,6 @@ def _roads(path: Path | None) -> RoadNetwork | Path:
     if path is None:
         return generate_city(1, DEMO_EDGES).largest_component()  # as of superarm serve --demo
     return RoadNetwork.load(path) if path.suffix == ".npz" else path
-
-
-def _saved(rival: str, days: list[FleetDay]) -> str:
-    saved = saved_against(rival, days)
-    return (
-        f"saved against {rival} routes, measured over {saved.trips} trips driven both ways: "
-        f"{saved.energy_wh:.1f} ± {saved.energy_error:.1f} Wh and "
-        f"{saved.time_s / 60:.2f} ± {saved.time_error / 60:.2f} min per trip"
-    )
 
 
 def _told(day: FleetDay) -> str:

@@ -123,7 +123,8 @@ class FleetDay:
         time_s: per trip.
         refused: reports that were not taken.
         problem: why the first of the failed ones failed.
-        saved: by rival, what each trip saved that arrived both ways: Wh and seconds, shape (m, 2).
+        saved: by rival, what each trip saved that arrived both ways: Wh and seconds, shape (m, 2);
+            negative where it took more.
     """
 
     number: int
@@ -140,7 +141,7 @@ class FleetDay:
 
 @dataclass(frozen=True)
 class Saved:
-    """What trips saved against a rival, measured.
+    """What trips saved against a rival, measured; negative where they took more.
 
     Attributes:
         trips: how many were driven both ways.
@@ -172,6 +173,32 @@ def saved_against(rival: str, days: Sequence[FleetDay]) -> Saved:
     return Saved(len(trips), float(mean[0]), float(error[0]), float(mean[1]), float(error[1]))
 
 
+def describe_difference(rival: str, saved: Saved) -> str:
+    """Return what trips took beside a rival's in words, so that a loss reads as a loss.
+
+    >>> describe_difference("physics", Saved(40, -2.0, 0.8, 12.0, 3.0))
+    'against physics routes, measured over 40 trips driven both ways: 2.0 ± 0.8 Wh more energy and \
+0.20 ± 0.05 min less time per trip'
+    """
+    if saved.trips == 0:
+        return f"against {rival} routes: no trip was driven both ways"
+    energy = _less_or_more(saved.energy_wh, saved.energy_error, "Wh", "energy", 1)
+    time = _less_or_more(saved.time_s / 60, saved.time_error / 60, "min", "time", 2)
+    trips = f"{saved.trips} trip{'s' if saved.trips > 1 else ''}"
+    return (
+        f"against {rival} routes, measured over {trips} driven both ways: "
+        f"{energy} and {time} per trip"
+    )
+
+
+def _less_or_more(saved: float, error: float, unit: str, noun: str, digits: int) -> str:
+    size = f"{abs(saved):.{digits}f}"
+    margin = "" if np.isnan(error) else f" ± {error:.{digits}f}"  # it takes two trips
+    if float(size) == 0.0:
+        return f"the same {noun}" + (f" ({margin.strip()} {unit})" if margin else "")
+    return f"{size}{margin} {unit} {'less' if saved > 0 else 'more'} {noun}"
+
+
 def drive_fleet(  # noqa: PLR0913 - a fleet has these parts
     asking: ServicePlanner,
     *,
@@ -191,7 +218,7 @@ def drive_fleet(  # noqa: PLR0913 - a fleet has these parts
         seconds: of every day in which trips depart.
         seed: of the trips.
         rivals: some of `RIVALS`: methods that drive the same trips, each in a simulation of its
-            own with the same traffic, so that what the service saves is measured, not estimated.
+            own with the same traffic, so that what the service saves or loses is measured.
         done: called after every day.
     """
     world, found = asking.world, []

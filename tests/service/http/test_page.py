@@ -5,7 +5,9 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +19,7 @@ import pytest
 from PIL import Image
 
 from parts import require_command, require_module, require_networks
-from services import Server, add_key, running, small_city
+from services import Server, add_key, running, small_city, stretched
 from superarm.client import Client, ServiceError
 from superarm.navigation.formats.reading import open_network
 from superarm.navigation.water import Water
@@ -27,7 +29,14 @@ require_module("playwright", "dev")
 require_module("axe_playwright_python", "dev")
 
 from axe_playwright_python.sync_playwright import Axe  # noqa: E402
-from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwright  # noqa: E402
+from playwright.sync_api import (  # noqa: E402
+    Browser,
+    Page,
+    Playwright,
+    Route,
+    expect,
+    sync_playwright,
+)
 
 from superarm.service.demo import stations_of  # noqa: E402
 
@@ -42,6 +51,7 @@ VENDOR = Path(__file__).parents[3] / "src" / "superarm" / "service" / "http" / "
 @pytest.fixture(scope="module")
 def playwright() -> Iterator[Playwright]:
     require_command("chromium", "chromium")
+    expect.set_options(timeout=30_000)  # on a busy machine
     with sync_playwright() as started:
         yield started
 
@@ -76,6 +86,14 @@ def complaints(page: Page) -> list[str]:
     return _COMPLAINTS.setdefault(id(page), [])
 
 
+def wait_until(page: Page, holds: str, argument: Any = None) -> None:
+    """Wait until JavaScript holds; the page's policy forbids what `wait_for_function` does."""
+    until = time.monotonic() + stretched(60.0)
+    while not page.evaluate(holds, argument):
+        assert time.monotonic() < until, holds
+        page.wait_for_timeout(100)
+
+
 def keep_picture(page: Page, name: str) -> None:
     if PICTURES:
         page.screenshot(path=Path(PICTURES) / f"{name}.png")
@@ -88,7 +106,8 @@ def click_map(page: Page, x: float, y: float) -> None:
 
 
 def shown_energy(wh: float) -> str:
-    return f"{wh / 1000:.2f} kWh" if abs(wh) >= 10_000 else f"{round(wh)} Wh"
+    text = f"{wh / 1000:.2f} kWh" if abs(wh) >= 10_000 else f"{round(wh)} Wh"
+    return text.replace("-", "−")
 
 
 def test_faster_or_thriftier_routes_are_dots_of_a_chart(browser: Browser, demo: Server) -> None:
@@ -366,6 +385,23 @@ def drive_as_a_driver(  # noqa: PLR0915 - ten tasks, one after the other
     expect(page.locator("#result")).to_be_visible(timeout=30_000)
 
 
+def test_a_link_is_followed_though_the_map_moves_while_the_page_begins(
+    browser: Browser, demo: Server
+) -> None:
+    start, goal = two_ends(demo)
+    page = browser.new_page(viewport={"width": 1280, "height": 860})
+    held: list[Route] = []
+    page.route("**/v1/stations", lambda asked: held.append(asked))  # noqa: PLW0108 - no builtins
+    with page.expect_request("**/v1/stations"):  # the map is there by then
+        page.goto(f"{demo.url}/#from={quote(start)}&to={quote(goal)}&vehicle=van")
+    page.set_viewport_size({"width": 900, "height": 700})
+    wait_until(page, "location.hash.includes('view=')")  # the map has moved
+    held[0].continue_()
+    expect(page.locator("#result")).to_be_visible()
+    expect(page.locator("#vehicle")).to_have_value("van")
+    page.close()
+
+
 def test_an_operator_looks_after_it(browser: Browser, demo: Server) -> None:
     page = opened(browser, demo)
     operate(page, demo)
@@ -439,7 +475,7 @@ def test_fog_lifts_and_what_was_believed_can_be_looked_at(browser: Browser, demo
     expect(page.locator("#driven")).to_contain_text("100 trips driven", timeout=180_000)
     # the same question has a surer answer by itself
     expect(page.locator("#narrower")).to_contain_text("when first asked", timeout=30_000)
-    expect(page.locator("#saved-fastest")).to_contain_text("±")
+    expect(page.locator("#compared-physics")).to_contain_text("±")
     page.locator("#moment").evaluate(
         "slider => { slider.value = 0; slider.dispatchEvent(new Event('input')); }"
     )
@@ -453,6 +489,227 @@ def test_fog_lifts_and_what_was_believed_can_be_looked_at(browser: Browser, demo
     # of roads, whose variances trips only lower; the best route may be another one by now
     after = demo.ask("GET", "/v1/belief").json["energy_std_wh"]
     assert sum(after) < sum(before)
+    assert complaints(page) == []
+    page.close()
+
+
+STATE = "import('/page/state.js')"
+
+
+def drive_some(page: Page, server: Server, trips: int = 5) -> int:
+    """Let cars of the demonstration drive, and return how many trips the service then knows."""
+    assert server.ask("POST", "/v1/demo/tour", {"trips": trips}).status == 200
+    while (tour := server.ask("GET", "/v1/demo/tour").json)["done"] < tour["asked"]:
+        page.wait_for_timeout(100)
+    believed = int(
+        tour["trips"][-1]["number"]
+    )  # all that were ever driven, but for those put aside
+    server.learned(believed)
+    return believed
+
+
+def wait_for_answer(page: Page, trips: int) -> None:
+    """Wait until the route on the page is answered from so many trips."""
+    answered = f"trips => {STATE}.then(({{ state }}) => state.answer.trips_learned === trips)"
+    wait_until(page, answered, trips)
+
+
+def expect_shown_route_in_chart(page: Page) -> None:
+    """The chart of faster and thriftier routes holds the figures above it, as one dot."""
+    wait_until(
+        page,
+        """() => {
+          const text = (id) => document.getElementById(id).textContent;
+          const dots = [...document.querySelectorAll("#front .chosen")].map((dot) => dot.ariaLabel);
+          const figures = `${text("minutes")}, ${text("energy")}`;
+          return figures !== ", " && dots.length === 1 && dots[0].endsWith(`: ${figures}`);
+        }""",
+    )
+
+
+def name_ends(page: Page) -> None:
+    """Ask for a route between two stations by name: roads of several directions are as close."""
+    for pins, (which, name) in enumerate([("start", "Station 4"), ("goal", "Station 7")], 1):
+        page.fill(f"#{which}", name)
+        expect(page.locator(".pin")).to_have_count(pins)
+
+
+def test_the_chart_holds_the_route_that_is_shown_before_and_after_learning(
+    browser: Browser, demo: Server
+) -> None:
+    page = opened(browser, demo)
+    name_ends(page)
+    page.click("#route-form button[type=submit]")
+    expect_shown_route_in_chart(page)
+    expect(page.locator("#front-shown")).to_contain_text("Thriftiest")
+    for choice in page.locator("#choices button").all():
+        choice.click()
+        expect_shown_route_in_chart(page)
+    page.locator("#choices button").first.click()
+    wait_for_answer(page, drive_some(page, demo))
+    expect_shown_route_in_chart(page)
+    expect(page.locator("#front-shown")).to_contain_text("Thriftiest")
+    # who looks at the fastest route goes on looking at it
+    page.locator("#front .pick").first.click()
+    wait_for_answer(page, drive_some(page, demo))
+    expect_shown_route_in_chart(page)
+    expect(page.locator("#front-shown")).to_contain_text("Fastest")
+    page.select_option("#mode", "explore")
+    with page.expect_response("**/v1/routes"):
+        page.click("#route-form button[type=submit]")
+    expect_shown_route_in_chart(page)
+    assert complaints(page) == []
+    page.close()
+
+
+def test_a_route_is_asked_again_as_it_was_asked_until_it_is_answered(
+    browser: Browser, demo: Server
+) -> None:
+    page = opened(browser, demo)
+    route = asked_for(page, *two_ends(demo))
+    page.fill("#goal", "somewhere")  # typed, not asked for
+    page.select_option("#vehicle", "truck")
+    refusals: list[Route] = []
+
+    def refuse_once(asked: Route) -> None:
+        if refusals:
+            asked.fallback()
+        else:
+            refusals.append(asked)
+            asked.fulfill(status=503, json={"detail": "busy"})
+
+    page.route("**/v1/routes", refuse_once)
+    wait_for_answer(page, drive_some(page, demo))
+    assert refusals
+    ends = f"{STATE}.then(({{state}}) => [state.answer.edges[0], state.answer.edges.at(-1)])"
+    assert page.evaluate(ends) == [route["edges"][0], route["edges"][-1]]
+    vehicle = f"{STATE}.then(({{state}}) => state.question.body.vehicle)"
+    assert page.evaluate(vehicle) == "car"
+    assert [text for text in complaints(page) if "503" not in text] == []
+    page.close()
+
+
+def test_answers_that_are_not_asked_again_say_what_was_learned_since(
+    browser: Browser, demo: Server
+) -> None:
+    page = opened(browser, demo)
+    page.select_option("#mode", "explore")
+    asked_for(page, *two_ends(demo))
+    page.locator("#more").evaluate("element => { element.open = true; }")
+    page.fill("#charge", "20")
+    ages = [page.locator(f"#{name}-age") for name in ("route", "plan", "reach")]
+    for button in ("plan", "reach"):
+        with page.expect_response(re.compile(f"/v1/{button}")) as answered:
+            page.click(f"#{button}")
+        assert answered.value.status == 200
+    for age in ages:
+        expect(age).to_be_hidden()
+    drive_some(page, demo)
+    for age in ages:
+        expect(age).to_contain_text(re.compile(r"^[1-5] more trips? .* learned since"))
+    keep_picture(page, "ages")
+    page.click("#route-form button[type=submit]")
+    page.click("#plan")
+    page.click("#reach")
+    for age in ages:
+        expect(age).to_be_hidden()
+    assert complaints(page) == []
+    page.close()
+
+
+def test_time_that_is_lost_beside_other_routes_is_not_called_saved(
+    browser: Browser, demo: Server
+) -> None:
+    driven: dict[str, Any] = {
+        "energy_wh": 1.0,
+        "minutes": 1.0,
+        "predicted_wh": 1.0,
+        "predicted_std_wh": 1.0,
+    }
+    driven |= {"best_possible_wh": 1.0, "edges": []}
+    trips = [
+        driven | {"number": i, "true_wh": 300.0 + i, "physics_wh": 100.0, "fastest_wh": 400.0}
+        | {"true_minutes": 9.0 + i, "physics_minutes": 12.0 + i, "fastest_minutes": 4.0}
+        for i in (1, 3)
+    ]  # fmt: skip
+    tour = {"asked": 2, "done": 2, "put_aside": 0, "problem": None, "trips": trips}
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.route("**/v1/demo/tour?*", lambda asked: asked.fulfill(json=tour))
+    page.goto(demo.url)
+    compared = page.locator("#compared")
+    expect(compared.locator("h3")).to_have_text("Compared with other routes")
+    # physics first: that is what learning is worth
+    rivals = compared.locator("dt").all_text_contents()
+    assert ["physics" in rivals[0], "fastest" in rivals[1]] == [True, True]
+    lines = page.locator("#compared-physics span")
+    expect(lines).to_have_text(["0.40 ± 0.00 kWh more energy", "6 ± 0 min less time"])
+    lines = page.locator("#compared-fastest span")
+    expect(lines).to_have_text(["0.20 ± 0.00 kWh less energy", "14 ± 2 min more time"])
+    assert "saved" not in page.locator("body").inner_text().lower()
+    page.close()
+
+
+def test_numbers_on_the_page_have_a_true_minus(browser: Browser, demo: Server) -> None:
+    page = opened(browser, demo)
+    drive_some(page, demo)
+    features = demo.ask("GET", "/v1/network").json["features"]
+    down = max(features, key=lambda road: fall(road["properties"]))["properties"]["edge"]
+    asked_for(page, down, down)
+    expect(page.locator("#energy")).to_contain_text("−")
+    expect(page.locator("#parts text").first).to_contain_text("−")
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+    expect(page.locator("#energy")).to_contain_text("−")
+    for tab in ("drive", "learn", "operator"):
+        page.click(f"#tab-{tab}")
+        if tab == "learn":
+            expect(page.locator("#calibration-figure")).to_be_visible()
+        texts = page.locator("body").evaluate(TEXTS)
+        assert [text for text in texts if re.search(r"(^|[\s(±:])-\d", text)] == []
+    page.close()
+
+
+def fall(road: dict[str, Any]) -> float:
+    """How steep a road is downhill."""
+    drop = road["start_height_m"] - road["end_height_m"]
+    return float(drop / max(road["length_m"], 50.0))
+
+
+TEXTS = """body => {
+  const walker = document.createTreeWalker(body, NodeFilter.SHOW_TEXT), texts = [];
+  while (walker.nextNode()) {
+    if (walker.currentNode.parentElement.checkVisibility()) texts.push(walker.currentNode.data);
+  }
+  return [...texts, ...[...body.querySelectorAll("[aria-label]")].map((one) => one.ariaLabel)];
+}"""
+
+
+def test_the_past_can_be_looked_at_for_another_vehicle(browser: Browser, demo: Server) -> None:
+    page = opened(browser, demo)
+    slide = "(slider, to) => { slider.value = to; slider.dispatchEvent(new Event('input')); }"
+    for _ in range(3):  # moments after the first trip
+        before = page.locator("#moment").get_attribute("max")
+        drive_some(page, demo)
+        expect(page.locator("#moment")).not_to_have_attribute("max", str(before))
+    page.locator("#moment").evaluate(slide, "2")
+    looked_at = page.locator("#moment-told").text_content()
+    before = page.locator("#moment").get_attribute("max")
+    drive_some(page, demo)
+    expect(page.locator("#moment")).not_to_have_attribute("max", str(before))
+    expect(page.locator("#moment-told")).to_have_text(str(looked_at))
+    page.select_option("#vehicle", "van")
+    expect(page.locator("#moment")).to_have_attribute("max", "1")
+    expect(page.locator("#problem")).to_have_text("")
+    # before the first trip nothing was measured, and physics was all there was
+    page.locator("#moment").evaluate(slide, "0")
+    for layer, value in (("visits", "0"), ("energy", "belief.physics_wh[0]")):
+        page.select_option("#colour", layer)
+        expected = f"""Promise.all([{STATE}, import('/page/learning.js')]).then((parts) => {{
+          const [{{ state: {{ belief, roads }} }}, {{ valuesOf }}] = parts, id = belief.edge[0];
+          const km = roads.get(id).properties.length_m / 1000;
+          return Math.abs(valuesOf('{layer}').get(id) * km - {value}) < 1e-6;
+        }})"""
+        assert page.evaluate(expected)
     assert complaints(page) == []
     page.close()
 
@@ -542,7 +799,6 @@ def test_water_lies_below_roads_and_is_asked_for_where_there_is_some(
     page.close()
 
 
-STATE = "import('/page/state.js')"
 NOTHING = "{type: 'FeatureCollection', features: []}"
 
 

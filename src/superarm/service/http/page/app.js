@@ -1,17 +1,19 @@
 // The page: starts everything, and hands what people do to the part that knows about it.
 
 import { Refusal, ask, at, hasKey, useKey } from "./api.js";
+import { findPlan, findReach } from "./charging.js";
 import { chooseMoment, driveIt, driveTour, paintRoads, refreshBelief, refreshTour } from "./learning.js";
 import { read, written } from "./links.js";
 import { RoadMap, hasWebGL } from "./map.js";
 import { makeKey, noteStats, refreshOperator } from "./operator.js";
 import { state } from "./state.js";
-import { clearRoute, explain, exported, findPlan, findReach, findRoute, place, setEnd, showRoute } from "./trip.js";
+import { clearRoute, explain, exported, findRoute, place, refreshRoute, setEnd, showRoute } from "./trip.js";
 import { energy } from "./units.js";
 import { waterPath } from "./water.js";
 
 const MOST_ROADS = 8000;  // in one view: two megabytes
 const LARGE = 12000;
+const opened = location.hash;  // the link that was followed, before the map that moves writes its own
 
 // ---- the map
 
@@ -104,7 +106,7 @@ async function share() {
 }
 
 async function restore() {
-  const before = read(location.hash);
+  const before = read(opened);
   for (const [id, value] of [["mode", before.mode], ["vehicle", before.vehicle], ["colour", before.layer]]) {
     if (value && [...at(String(id)).options].some((/** @type {any} */ option) => option.value === value)) at(String(id)).value = value;
   }
@@ -170,12 +172,9 @@ async function refreshStats() {
   at("time-coverage").textContent = inTime === null ? "no trip was timed yet" : `${(100 * inTime).toFixed(1)} % of ${stats.times.trips} trips`;
   at("status").textContent = `${state.network?.name}${state.demo ? ", demonstration" : ""}: ${stats.trips_learned.toLocaleString("en")} trips learned`;
   noteStats(stats);
-  if (stats.trips_learned === state.learned) return;
-  const before = state.learned;
-  state.learned = stats.trips_learned;
-  await refreshBelief(box());
-  // the thriftiest route is the same question with a surer answer; one to learn would be another
-  if (before >= 0 && state.answer && at("mode").value === "best" && !state.plan) await findRoute(true);
+  // by how many trips what is shown was learned from: a refusal is made up for at the next look
+  if (state.belief?.trips_learned !== stats.trips_learned) await refreshBelief(box());
+  await refreshRoute();
 }
 
 async function watch() {

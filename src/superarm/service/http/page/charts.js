@@ -1,6 +1,8 @@
 // Small charts in SVG, drawn with the page's own colours.
 // @ts-nocheck
 
+import { number } from "./units.js";
+
 const SPACE = "http://www.w3.org/2000/svg";
 
 function add(parent, name, attributes, text) {
@@ -40,7 +42,7 @@ export function drawProfile(svg, profile) {
   const last = distance.at(-1);
   const { across, up, base } = frame(svg, [0, last], range, {
     shownX: (value) => `${(value / 1000).toFixed(1)} km`,
-    shownY: (value) => `${Math.round(value)} Wh`,
+    shownY: (value) => `${number(value)} Wh`,
     labelX: "grey: height",
   });
   if (range[0] < 0) add(svg, "line", { class: "axis", x1: across(0), x2: across(last), y1: up(0), y2: up(0) });
@@ -55,38 +57,48 @@ export function drawProfile(svg, profile) {
   add(svg, "polygon", { class: "band", points: points(band) });
   add(svg, "polyline", { class: "curve", points: points(distance.map((v, i) => [across(v), up(mean[i])])) });
   svg.setAttribute("aria-label",
-    `Heights from ${Math.round(lowest)} to ${Math.round(lowest + spread)} metres; expected energy ` +
-    `${Math.round(mean.at(-1))} watt hours after ${(last / 1000).toFixed(1)} kilometres`);
+    `Heights from ${number(lowest)} to ${number(lowest + spread)} metres; expected energy ` +
+    `${number(mean.at(-1))} watt hours after ${(last / 1000).toFixed(1)} kilometres`);
 }
 
-/** Routes between fastest and thriftiest; a dot is a button that shows its route on the map. */
-export function drawFront(svg, routes, shown, pick) {
-  const times = routes.map((route) => route.minutes), energies = routes.map((route) => route.energy_wh);
+/**
+ * Routes between fastest and thriftiest; a dot is a button that shows its route on the map. The route that is shown is
+ * always there: as one of the dots, or beside them.
+ * @param {SVGElement} svg @param {any[]} routes @param {any} shown @param {string} name of the route shown, if it is none of them
+ * @param {(route: any) => string} told @param {(number: number) => void} pick
+ */
+export function drawFront(svg, routes, shown, name, told, pick) {
+  const chosen = routes.findIndex((route) => isSameWay(route, shown)), all = chosen < 0 ? [...routes, shown] : routes;
   const wide = (values) => {
     const low = Math.min(...values), high = Math.max(...values), room = 0.08 * (high - low) || 0.05 * Math.abs(high) || 1;
     return [low - room, high + room];
   };
-  const { across, up } = frame(svg, wide(times), wide(energies), {
+  const focused = [...svg.querySelectorAll(".pick")].indexOf(document.activeElement);
+  const { across, up } = frame(svg, wide(all.map((route) => route.minutes)), wide(all.map((route) => route.energy_wh)), {
     right: 14,
-    shownX: (value) => `${value.toFixed(1)} min`,
-    shownY: (value) => `${Math.round(value)} Wh`,
-    labelX: "each dot is a route",
+    shownX: (value) => `${number(value, 1)} min`,
+    shownY: (value) => `${number(value)} Wh`,
+    labelX: "each dot is a route to choose",
   });
+  const place = (route) => ({ cx: across(route.minutes), cy: up(route.energy_wh) });
+  const label = (element, text) => { element.setAttribute("aria-label", text); add(element, "title", {}, text); };
   add(svg, "polyline", { class: "thin", points: points(routes.map((route) => [across(route.minutes), up(route.energy_wh)])) });
+  if (chosen < 0) label(add(svg, "circle", { class: "beside chosen", ...place(shown), r: 5, role: "img" }), `${name}: ${told(shown)}`);
   routes.forEach((route, i) => {
-    const name = frontName(i, routes.length);
     const dot = add(svg, "circle", {
-      class: i === shown ? "pick chosen" : "pick", cx: across(route.minutes), cy: up(route.energy_wh), r: 7, tabindex: 0, role: "button",
-      "aria-pressed": String(i === shown),
-      "aria-label": `${name}: ${route.minutes.toFixed(1)} minutes, ${Math.round(route.energy_wh)} watt hours`,
+      class: i === chosen ? "pick chosen" : "pick", ...place(route), r: 7, tabindex: 0, role: "button", "aria-pressed": String(i === chosen),
     });
-    add(dot, "title", {}, `${name}: ${route.minutes.toFixed(1)} min, ${Math.round(route.energy_wh)} Wh`);
+    label(dot, `${frontName(i, routes.length)}: ${told(route)}`);
     dot.addEventListener("click", () => pick(i));
     dot.addEventListener("keydown", (event) => {
       if (event.key === "Enter" || event.key === " ") { event.preventDefault(); pick(i); }
     });
   });
+  svg.querySelectorAll(".pick")[focused]?.focus();  // drawn anew, it is where the keyboard was
 }
+
+/** Whether two routes take the same way. */
+export const isSameWay = (one, other) => one.edges.join() === other.edges.join();
 
 export function frontName(place, count) {
   if (place === 0) return count === 1 ? "Fastest and thriftiest" : "Fastest";
@@ -187,7 +199,7 @@ export function drawCalibration(svg, surprises) {
     (i === 0 || z >= edge) && (i === edges.length - 2 || z < edges[i + 1])).length / surprises.length);
   const normal = (z) => 0.5 * Math.exp(-z * z / 2) / Math.sqrt(2 * Math.PI);
   const { across, up, base } = frame(svg, [-3, 3], [0, Math.max(...counts, 0.2)], {
-    shownX: (value) => String(value),
+    shownX: (value) => number(value),
     shownY: (value) => `${Math.round(100 * value)} %`,
     labelX: "line: as it should be",
   });

@@ -2,12 +2,12 @@
 
 import { ask, at } from "./api.js";
 import { drawCalibration, drawRegret } from "./charts.js";
+import { compareWith, lessOrMore } from "./comparison.js";
 import { ramp } from "./map.js";
-import { against, shown } from "./savings.js";
-import { beforehand, snapshotOf, withOne } from "./snapshots.js";
+import { beforehand, placeOf, snapshotOf, withOne } from "./snapshots.js";
 import { state } from "./state.js";
 import { explain, shownRoute } from "./trip.js";
-import { energy, minutes } from "./units.js";
+import { energy, minutes, number } from "./units.js";
 
 const told = (/** @type {number} */ wh) => energy(wh, state.units);
 const km = (/** @type {number} */ id) => Math.max((state.roads.get(id)?.properties.length_m ?? 1000) / 1000, 0.01);
@@ -22,13 +22,16 @@ const LAYERS = {
   plain: { low: "", unit: "", high: "", range: [0, 1] },
 };
 
-/** @param {string} name @returns {Map<number, number>} */
-function valuesOf(name) {
-  const belief = state.belief, snapshot = state.snapshots[state.moment < 0 ? state.snapshots.length - 1 : state.moment];
+/** What was believed at the moment that is looked at. */
+const chosenSnapshot = () => state.snapshots[state.moment < 0 ? state.snapshots.length - 1 : state.moment];
+
+/** Values of roads at that moment. @param {string} name @returns {Map<number, number>} */
+export function valuesOf(name) {
+  const belief = state.belief, snapshot = chosenSnapshot();
   switch (name) {
     case "correction": return new Map([...snapshot.correction].map(([id, off]) => [id, off / km(id)]));
-    case "energy": return new Map(belief.edge.map((/** @type {number} */ id, /** @type {number} */ i) => [id, belief.energy_wh[i] / km(id)]));
-    case "visits": return new Map(belief.edge.map((/** @type {number} */ id, /** @type {number} */ i) => [id, Math.log1p(belief.count[i])]));
+    case "energy": return new Map(belief.edge.map((/** @type {number} */ id, /** @type {number} */ i) => [id, (belief.physics_wh[i] + (snapshot.correction.get(id) ?? 0)) / km(id)]));
+    case "visits": return new Map([...snapshot.count].map(([id, count]) => [id, Math.log1p(count)]));
     case "height": return new Map([...state.roads].map(([id, road]) => [id, (road.properties.start_height_m + road.properties.end_height_m) / 2]));
     default: return new Map();
   }
@@ -42,13 +45,12 @@ export function paintRoads() {
   if (name === "height") {
     const all = [...values.values()];
     layer.range = [Math.min(...all), Math.max(...all)];
-    [layer.low, layer.high] = layer.range.map((value) => String(Math.round(value)));
+    [layer.low, layer.high] = layer.range.map((value) => number(value));
   }
   const [low, high] = layer.range;
   state.map?.paint(name, "diverging" in layer);
   state.map?.show("value", new Map([...values].map(([id, value]) => [id, Math.min(Math.max((value - low) / (high - low || 1), 0), 1)])));
-  const snapshot = state.snapshots[state.moment < 0 ? state.snapshots.length - 1 : state.moment];
-  state.map?.show("fog", snapshot.fog);
+  state.map?.show("fog", chosenSnapshot().fog);
   at("legend").hidden = name === "plain";
   at("low").textContent = layer.low;
   at("unit").textContent = layer.unit;
@@ -61,14 +63,17 @@ export function paintRoads() {
 
 /** @param {string} [box] */
 export async function refreshBelief(box = "") {
-  const belief = await ask("GET", `/v1/belief?vehicle=${at("vehicle").value}${box}`);
+  const vehicle = at("vehicle").value;
+  const belief = await ask("GET", `/v1/belief?vehicle=${vehicle}${box}`);
+  if (vehicle !== at("vehicle").value) return;  // another vehicle was chosen meanwhile, and is asked for
+  const trips = state.moment < 0 ? undefined : state.snapshots[state.moment]?.trips;
   state.belief = belief;
   if (!state.snapshots.length || box) state.snapshots = [beforehand(belief)];
   if (belief.trips_learned > 0) state.snapshots = withOne(state.snapshots, snapshotOf(belief));
+  state.moment = trips === undefined ? -1 : placeOf(state.snapshots, trips);
   const slider = at("moment");
-  const following = state.moment < 0;
   slider.max = String(state.snapshots.length - 1);
-  if (following) slider.value = slider.max;
+  slider.value = state.moment < 0 ? slider.max : String(state.moment);
   tellMoment();
   paintRoads();
 }
@@ -128,7 +133,7 @@ export async function refreshTour() {
   state.trips = [...state.trips, ...progress.trips].slice(-2000);
   at("regret-figure").hidden = !state.trips.length;
   drawRegret(at("regret"), state.trips);
-  showSaved();
+  showComparison();
   if (state.trips.length > 4) {
     at("calibration-figure").hidden = false;
     drawCalibration(at("calibration"), state.trips.map((trip) => (trip.energy_wh - trip.predicted_wh) / trip.predicted_std_wh));
@@ -136,13 +141,15 @@ export async function refreshTour() {
   return progress;
 }
 
-function showSaved() {
-  at("saved").hidden = state.trips.length < 2;
+/** What the cars took beside other routes: physics alone first, since that is what learning is worth. */
+function showComparison() {
+  at("compared").hidden = state.trips.length < 2;
   for (const rival of /** @type {const} */ (["physics", "fastest"])) {
-    const saved = against(state.trips, rival);
-    at(`saved-${rival}`).textContent = `${shown(saved.wh, 1000, 2)} kWh, ${shown(saved.minutes, 1, 0)} min`;
+    const { kwh, minutes: time } = compareWith(state.trips, rival);
+    const lines = [lessOrMore(kwh, "kWh", "energy", 2), lessOrMore(time, "min", "time", 0)];
+    at(`compared-${rival}`).replaceChildren(...lines.map((text) => Object.assign(document.createElement("span"), { textContent: text })));
   }
-  at("saved-trips").textContent = `Over ${state.trips.length} trips, on the hidden truth; ± one standard error.`;
+  at("compared-trips").textContent = `What the cars took in total over ${state.trips.length.toLocaleString("en")} trips on the hidden truth, ± one standard error. These cars also try roads that are little known, in order to learn.`;
 }
 
 /** The line along some roads that are on the map. @param {number[]} edges */

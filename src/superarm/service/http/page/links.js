@@ -7,6 +7,9 @@
  *   profile: { height_m: number[] } }} FileRoute
  */
 
+/** A point as links write it, so that every question about it is about the same one. @param {{ longitude: number, latitude: number }} point */
+export const rounded = ({ longitude, latitude }) => ({ longitude: Number(longitude.toFixed(6)), latitude: Number(latitude.toFixed(6)) });
+
 /** @param {Place} place */
 export const placeText = (place) =>
   typeof place === "string" ? place : `${place.longitude.toFixed(6)},${place.latitude.toFixed(6)}`;

@@ -2,7 +2,7 @@
 
 import { ask, at } from "./api.js";
 import { state } from "./state.js";
-import { percent } from "./units.js";
+import { number, percent } from "./units.js";
 
 /** @type {{ at: number, trips: number }[]} */
 const seen = [];
@@ -34,7 +34,7 @@ function button(label, act) {
 }
 
 const share = (/** @type {number | null} */ value) => (value === null ? "–" : percent(value, 1));
-const number = (/** @type {number | null} */ value) => (value === null ? "–" : value.toFixed(2));
+const ratio = (/** @type {number | null} */ value) => (value === null ? "–" : number(value, 2));
 
 /** @param {any} stats */
 export function noteStats(stats) {
@@ -53,7 +53,7 @@ export function noteStats(stats) {
   ];
   at("calibrations").replaceChildren(...rows.map(([name, one, times]) => {
     const row = document.createElement("tr");
-    row.append(cell("th", name), cell("td", String(one.trips)), cell("td", share(one.coverage_90)), cell("td", number(one.energy_ratio)), cell("td", share(times.coverage_90)));
+    row.append(cell("th", name), cell("td", String(one.trips)), cell("td", share(one.coverage_90)), cell("td", ratio(one.energy_ratio)), cell("td", share(times.coverage_90)));
     row.querySelector("th")?.setAttribute("scope", "row");
     return row;
   }));

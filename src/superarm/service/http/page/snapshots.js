@@ -1,8 +1,8 @@
 // What was believed when: few enough snapshots to keep, close enough to watch learning.
 
 /**
- * @typedef {{ trips: number, fog: Map<number, number>, correction: Map<number, number> }} Snapshot
- * @typedef {{ edge: number[], energy_wh: number[], energy_std_wh: number[], physics_wh: number[], prior_std_wh: number[], trips_learned: number }} Belief
+ * @typedef {{ trips: number, fog: Map<number, number>, correction: Map<number, number>, count: Map<number, number> }} Snapshot
+ * @typedef {{ edge: number[], energy_wh: number[], energy_std_wh: number[], physics_wh: number[], prior_std_wh: number[], count: number[], trips_learned: number }} Belief
  */
 
 export const MOST = 48;
@@ -15,12 +15,13 @@ export const correctionOf = (belief, i) => belief.energy_wh[i] - belief.physics_
 
 /** @param {Belief} belief @returns {Snapshot} */
 export function snapshotOf(belief) {
-  const fog = new Map(), correction = new Map();
+  const fog = new Map(), correction = new Map(), count = new Map();
   belief.edge.forEach((edge, i) => {
     fog.set(edge, fogOf(belief, i));
     correction.set(edge, correctionOf(belief, i));
+    count.set(edge, belief.count[i]);
   });
-  return { trips: belief.trips_learned, fog, correction };
+  return { trips: belief.trips_learned, fog, correction, count };
 }
 
 /** What was believed before the first trip. @param {Belief} belief @returns {Snapshot} */
@@ -29,6 +30,7 @@ export function beforehand(belief) {
     trips: 0,
     fog: new Map(belief.edge.map((edge) => [edge, 1])),
     correction: new Map(belief.edge.map((edge) => [edge, 0])),
+    count: new Map(belief.edge.map((edge) => [edge, 0])),
   };
 }
 
@@ -39,3 +41,6 @@ export function withOne(kept, one) {
   if (all.length <= MOST) return all;
   return all.filter((_, i) => i === 0 || i === all.length - 1 || i % 2 === 1);
 }
+
+/** Where the snapshot after so many trips is, or the last one before. @param {{ trips: number }[]} kept @param {number} trips */
+export const placeOf = (kept, trips) => Math.max(kept.filter((one) => one.trips <= trips).length - 1, 0);

@@ -1,14 +1,19 @@
-// A driver's questions: which way, with which stops, how far.
+// A driver's question: which way.
 
 import { Refusal, ask, at } from "./api.js";
-import { drawCharge, drawFront, drawParts, drawProfile, frontName } from "./charts.js";
-import { geojson, gpx, placeText } from "./links.js";
+import { drawFront, drawParts, drawProfile, frontName, isSameWay } from "./charts.js";
+import { lessOrMore } from "./comparison.js";
+import { geojson, gpx, placeText, rounded } from "./links.js";
 import { state } from "./state.js";
-import { clock, distance, energy, minutes, percent, signed } from "./units.js";
+import { clock, distance, energy, minutes, percent, withMinus } from "./units.js";
 
-const told = (/** @type {number} */ wh, /** @type {number} */ length_m = 0) => energy(wh, state.units, length_m);
+export const told = (/** @type {number} */ wh, /** @type {number} */ length_m = 0) => energy(wh, state.units, length_m);
 
-export const place = (/** @type {string} */ which) => state.ends[which] ?? at(which).value.trim();
+/** @param {string} which */
+export function place(which) {
+  const point = state.ends[which];
+  return point ? rounded(point) : at(which).value.trim();
+}
 
 /** @param {string} which @param {{ lng: number, lat: number } | null} point @param {string} [name] */
 export function setEnd(which, point, name) {
@@ -20,7 +25,8 @@ export function setEnd(which, point, name) {
 export function clearRoute() {
   setEnd("start", null);
   setEnd("goal", null);
-  Object.assign(state, { answer: null, front: [], plan: null, first: null });
+  Object.assign(state, { question: null, answer: null, front: [], plan: null, reach: null, first: null });
+  lastAsked = null;
   for (const id of ["result", "plan-result", "reach-result"]) at(id).hidden = true;
   if (at("drive")) at("drive").disabled = true;
   at("problem").textContent = "";
@@ -37,7 +43,7 @@ export function withOffset(moment) {
   return `${local}${ahead < 0 ? "-" : "+"}${two(Math.trunc(ahead / 60))}:${two(ahead % 60)}`;
 }
 
-function circumstances() {
+export function circumstances() {
   /** @type {Record<string, any>} */
   const body = { vehicle: at("vehicle").value, departs_at: withOffset(at("departs").value ? new Date(at("departs").value) : new Date()) };
   if (at("temperature").value !== "") body.temperature_c = Number(at("temperature").value);
@@ -46,7 +52,7 @@ function circumstances() {
 }
 
 /** @returns {{ charge_wh: number, capacity_wh: number, reserve_wh: number } | null} */
-function battery() {
+export function battery() {
   if (at("charge").value === "") return null;
   const kilo = (/** @type {string} */ id) => 1000 * Number(at(id).value || 0);
   return { charge_wh: kilo("charge"), capacity_wh: kilo("capacity"), reserve_wh: kilo("reserve") };
@@ -73,44 +79,77 @@ export function explain(refusal) {
 
 /** The server's words for programs, as a person would say them. @param {string} text */
 export function plainWords(text) {
-  return text
+  return withMinus(text)
     .replace(/; move the point, or raise within_m \(.*\)/, ": choose a place closer to a road")
     .replace(/max_extra_energy allows/, "at most so much more is allowed:");
 }
 
-/** @param {boolean} [again] whether the same question is asked again, since more was learned */
-export async function findRoute(again = false) {
-  if (!again) at("problem").textContent = "";
+/** @type {unknown} the question that was asked last; an answer to one before comes too late */
+let lastAsked = null;
+
+/** Ask for the route that the form describes, and show it. */
+export async function findRoute() {
+  at("problem").textContent = "";
+  const question = { body: wish(), now: at("departs").value === "" };
+  lastAsked = question;
   let answer;
   try {
-    answer = await ask("POST", "/v1/routes", wish());
+    answer = await ask("POST", "/v1/routes", question.body);
   } catch (refusal) {
-    if (!again) explain(refusal);
+    if (lastAsked === question) explain(refusal);
     return;
   }
-  state.answer = answer;
-  if (!again) state.first = answer;
-  state.plan = null;
+  if (lastAsked !== question) return;
+  Object.assign(state, { question, answer, first: answer, front: [], plan: null });
   at("plan-result").hidden = true;
+  at("driven").textContent = "";
   for (const which of ["start", "goal"]) {
     const line = answer.geometry.coordinates;
     const [lng, lat] = which === "start" ? line[0] : line[line.length - 1];
     if (!state.ends[which]) state.map?.pin(which, { lng, lat });
   }
-  at("drive").disabled = false;
-  if (!again) at("driven").textContent = "";
-  const choices = [answer, ...answer.alternatives];
-  at("choices").replaceChildren(...choices.map((route, i) => {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = `${named(i)}: ${told(route.energy_wh)}, ${minutes(route.minutes)}`;
-    button.addEventListener("click", () => showRoute(i));
-    return button;
-  }));
-  at("choices").hidden = choices.length < 2;
-  if (!again) state.front = [];
-  showRoute(again ? Math.min(state.shown, choices.length - 1) : 0, again);
-  if (!again) await findFront();
+  showRoute(0);
+  showAges();
+  const front = await findFront(question.body);
+  if (state.answer !== answer) return;  // what was learned meanwhile has given both anew
+  state.front = front;
+  showFront();
+}
+
+/**
+ * Ask the same question again if more trips were learned: the thriftiest route has a surer answer, with all that is drawn of it.
+ * A route to learn would be another one, and plans and areas are not moved under people's eyes: they say how old they are.
+ */
+export async function refreshRoute() {
+  const { question, answer: before } = state;
+  if (question && before.mode === "best" && before.trips_learned !== state.stats.trips_learned) {
+    const body = question.now ? { ...question.body, departs_at: withOffset(new Date()) } : question.body;
+    const [answer, front] = await Promise.all([ask("POST", "/v1/routes", body).catch(() => null), findFront(body)]);
+    if (answer && state.answer === before) {  // else the next look at what was learned asks again
+      const kept = placeOfShown(answer, front);
+      Object.assign(state, { answer, front });
+      showRoute(kept, true);
+    }
+  }
+  showAges();
+}
+
+/** Where the route that is shown is among new ones: first as it was, fastest as it was, or the same way. @param {any} answer @param {any[]} front */
+function placeOfShown(answer, front) {
+  const before = shownRoute(), own = 1 + answer.alternatives.length;
+  if (state.shown === 0) return 0;
+  if (before === state.front[0] && front.length) return own;
+  return Math.max([answer, ...answer.alternatives, ...front].findIndex((route) => isSameWay(route, before)), 0);
+}
+
+/** How many trips were learned since answers that are not asked again by themselves. */
+export function showAges() {
+  const trips = state.stats?.trips_learned ?? 0;
+  for (const [id, answer] of /** @type {[string, any][]} */ ([["route", state.answer], ["plan", state.plan], ["reach", state.reach]])) {
+    const more = answer ? trips - answer.trips_learned : 0;
+    at(`${id}-age`).hidden = more <= 0;
+    at(`${id}-age`).textContent = `${more.toLocaleString("en")} more ${more === 1 ? "trip has" : "trips have"} been learned since. Ask again to include ${more === 1 ? "it" : "them"}.`;
+  }
 }
 
 /** What a route is, in words. @param {number} i */
@@ -119,28 +158,42 @@ function named(i) {
   return `Another way ${i}`;
 }
 
-/** Routes between the fastest and the thriftiest, for the same vehicle and moment. */
-async function findFront() {
-  const { start, goal, ...rest } = { start: place("start"), goal: place("goal"), ...circumstances() };
-  const query = new URLSearchParams({ start: placeText(start), goal: placeText(goal), ...rest });
-  try {
-    state.front = (await ask("GET", `/v1/front?${query}`)).routes;
-  } catch {
-    state.front = [];  // the route is there all the same
-  }
-  showFront(-1);
+/** Routes between the fastest and the thriftiest, for the same ends, vehicle and moment; none if they cannot be had. @param {Record<string, any>} body */
+async function findFront({ start, goal, vehicle, departs_at, temperature_c, payload_kg }) {
+  const asked = { start: placeText(start), goal: placeText(goal), vehicle, departs_at, temperature_c, payload_kg };
+  const query = new URLSearchParams(Object.entries(asked).filter(([, value]) => value !== undefined));
+  return ask("GET", `/v1/front?${query}`).then(({ routes: front }) => front, () => []);  // the route is there all the same
 }
 
 const routes = () => [state.answer, ...state.answer.alternatives, ...state.front];
 
 export const shownRoute = () => (state.answer ? routes()[state.shown] : null);
 
-/** @param {number} chosen */
-function showFront(chosen) {
-  at("front-figure").hidden = state.front.length < 2;
-  const route = state.front[chosen];
-  at("front-shown").textContent = route ? `${frontName(chosen, state.front.length)}, ${minutes(route.minutes)}, ${told(route.energy_wh)}` : "choose a dot";
-  if (state.front.length > 1) drawFront(at("front"), state.front, chosen, (/** @type {number} */ i) => showRoute(routes().indexOf(state.front[i])));
+const figures = (/** @type {any} */ route) => `${minutes(route.minutes)}, ${told(route.energy_wh, route.length_m)}`;
+
+function showFront() {
+  const { front } = state, route = shownRoute();
+  at("front-figure").hidden = front.length < 2;
+  const i = front.findIndex((other) => isSameWay(other, route)), name = i < 0 ? named(state.shown) ?? "" : frontName(i, front.length);
+  at("front-shown").textContent = `${name}, ${figures(route)}`;
+  if (front.length > 1) drawFront(at("front"), front, route, name, figures, (/** @type {number} */ one) => showRoute(routes().indexOf(front[one])));
+}
+
+/** The first routes as buttons, which stay when they say something new. */
+function showChoices() {
+  const choices = at("choices"), count = 1 + state.answer.alternatives.length;
+  while (choices.children.length > count) choices.lastChild.remove();
+  while (choices.children.length < count) {
+    const button = document.createElement("button"), number = choices.children.length;
+    button.type = "button";
+    button.addEventListener("click", () => showRoute(number));
+    choices.append(button);
+  }
+  choices.hidden = count < 2;
+  routes().slice(0, count).forEach((route, i) => {
+    choices.children[i].textContent = `${named(i)}: ${told(route.energy_wh)}, ${minutes(route.minutes)}`;
+    choices.children[i].setAttribute("aria-pressed", String(i === state.shown));
+  });
 }
 
 /** @param {number} number @param {boolean} [stay] whether the map stays where it is */
@@ -162,96 +215,38 @@ export function showRoute(number, stay = false) {
   at("fallback").textContent = state.answer.fallback ? `Less bold than drawn: ${plainWords(state.answer.fallback)}.` : "";
   showNarrower(route, number);
   showRivals(route);
-  [...at("choices").children].forEach((button, i) => button.setAttribute("aria-pressed", String(i === number)));
+  showChoices();
   drawParts(at("parts"), route.parts, told);
   drawProfile(at("profile"), route.profile);
-  showFront(number - known);
-  state.map?.showRoutes(route, choices.filter((_, i) => i !== number && i < known), stay);
+  showFront();
+  if (!stay || !state.plan) state.map?.showRoutes(route, choices.filter((_, i) => i !== number && i < known), stay);
   if (!stay) rise("result");
 }
 
 /** On a phone the answer comes up from below. @param {string} id */
-function rise(id) {
+export function rise(id) {
   if (innerWidth < 760) at(id).scrollIntoView({ block: "start" });
 }
 
-/** How much surer the same answer has become since it was first given. @param {any} route @param {number} number */
+/** How sure the answer to the same question has become since it was first given. @param {any} route @param {number} number */
 function showNarrower(route, number) {
   const first = number === 0 ? state.first : null;
   const more = first ? state.answer.trips_learned - first.trips_learned : 0;
-  at("narrower").textContent = first && more > 0
-    ? `± ${told(1.645 * route.energy_std_wh)} now; ± ${told(1.645 * first.energy_std_wh)} when first asked, ${more} trips ago.`
+  const same = more > 0 && isSameWay(route, first);
+  at("narrower").classList.toggle("good", same && route.energy_std_wh < first.energy_std_wh);
+  at("narrower").textContent = more > 0
+    ? `± ${told(1.645 * route.energy_std_wh)} now; ± ${told(1.645 * first.energy_std_wh)} when first asked, ${more.toLocaleString("en")} trips ago${same ? "" : ", of another route"}.`
     : "";
 }
 
-/** What routes that learn nothing would take, as it is believed. @param {any} route */
+/** The route beside those that learn nothing, as all are believed to be. @param {any} route */
 function showRivals(route) {
-  const rivals = state.answer.rivals;
+  const { rivals } = state.answer;
+  const beside = (/** @type {{ energy_wh: number, minutes: number }} */ rival) =>
+    `${lessOrMore({ total: route.energy_wh - rival.energy_wh }, "Wh", "energy", 0)}, ${lessOrMore({ total: route.minutes - rival.minutes }, "min", "time", 1)}`;
   at("rivals").textContent = rivals
-    ? `Estimated: ${signed(route.energy_wh - rivals.fastest.energy_wh)} Wh and ${signed(route.minutes - rivals.fastest.minutes, 1)} min against the ` +
-      `fastest route by speed limits, ${signed(route.energy_wh - rivals.physics.energy_wh)} Wh and ${signed(route.minutes - rivals.physics.minutes, 1)} min against the route by physics alone.`
+    ? `Estimated, against the thriftiest route by physics alone: ${beside(rivals.physics)}; against the fastest route by speed limits: ${beside(rivals.fastest)}.`
     : "";
-}
-
-// ---- charging and reach
-
-export async function findPlan() {
-  at("problem").textContent = "";
-  const charged = battery();
-  if (!charged) {
-    at("problem").textContent = "Say how much is in the battery, under “Departure, load and battery”.";
-    at("more").open = true;
-    at("charge").focus();
-    return;
-  }
-  try {
-    const body = { ...circumstances(), start: place("start"), goal: place("goal"), battery: charged, probability: Number(at("sure").value) / 100 };
-    state.plan = await ask("POST", "/v1/plans", body);
-  } catch (refusal) {
-    at("plan-result").hidden = true;
-    explain(refusal);
-    return;
-  }
-  showPlan(charged);
-}
-
-/** @param {{ charge_wh: number, capacity_wh: number, reserve_wh: number }} charged */
-function showPlan(charged) {
-  const plan = state.plan;
-  at("plan-result").hidden = false;
-  document.body.classList.add("answered");
-  at("plan-total").textContent = minutes(plan.total_minutes);
-  at("plan-split").textContent = `${minutes(plan.minutes)} driving, ${minutes(plan.charging_minutes)} charging; the charge lasts with ${percent(plan.probability, 1)}`;
-  at("plan-stops").replaceChildren(...plan.stops.map((/** @type {any} */ stop) => {
-    const item = document.createElement("li");
-    item.textContent = `${clock(stop.arrives_at)} ${stop.name} (${stop.power_kw} kW): from ${told(stop.arrives_wh)} to ${told(stop.leaves_wh)} in ${minutes(stop.charging_minutes)}` +
-      (stop.waiting_minutes > 0 ? `, after waiting ${minutes(stop.waiting_minutes)} until it opens` : "");
-    return item;
-  }));
-  at("plan-none").hidden = plan.stops.length > 0;
-  drawCharge(at("charge-chart"), plan, charged);
-  state.map?.showRoutes(plan, []);
-  rise("plan-result");
-  if (state.stations) state.map?.showStations(state.stations, plan.stops.map((/** @type {any} */ stop) => stop.station));
-}
-
-export async function findReach() {
-  at("problem").textContent = "";
-  const charged = battery();
-  if (!charged || !place("start")) {
-    at("problem").textContent = charged ? "Choose a start first." : "Say how much is in the battery, under “Departure, load and battery”.";
-    at("more").open = !charged || at("more").open;
-    return;
-  }
-  try {
-    const answer = await ask("POST", "/v1/reach", { ...circumstances(), start: place("start"), battery: charged, back: at("back").checked });
-    state.map?.showReach(answer);
-    const words = answer.features.map((/** @type {any} */ one) => `${percent(one.properties.confidence)}: ${one.properties.length_km.toFixed(0)} km of roads`);
-    at("reach-result").hidden = false;
-    at("reach-told").textContent = `Within reach${at("back").checked ? " and back" : ""}, with a confidence of ${words.join(", ")}.`;
-  } catch (refusal) {
-    explain(refusal);
-  }
 }
 
 /** @param {"gpx" | "geojson"} kind */

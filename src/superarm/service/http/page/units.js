@@ -8,6 +8,15 @@
 
 const METRES_PER_MILE = 1609.344;
 
+/** A number with a true minus, and never a minus zero. @param {number} value */
+export function number(value, digits = 0) {
+  const size = Math.abs(value).toFixed(digits);
+  return value < 0 && Number(size) > 0 ? `−${size}` : size;
+}
+
+/** Text for programs with the minus of its numbers as people read it. @param {string} text */
+export const withMinus = (text) => text.replace(/(^|[\s(])-(?=\d)/g, "$1−");
+
 /**
  * An energy; per 100 km or miles if so wanted and the length is known.
  * @param {number} wh
@@ -17,10 +26,10 @@ const METRES_PER_MILE = 1609.344;
 export function energy(wh, units, length_m) {
   if (units.energy === "per100" && length_m) {
     const hundred = units.length === "mi" ? METRES_PER_MILE * 100 : 100000;
-    return `${((wh / 1000) * (hundred / length_m)).toFixed(1)} kWh/100 ${units.length}`;
+    return `${number((wh / 1000) * (hundred / length_m), 1)} kWh/100 ${units.length}`;
   }
-  if (units.energy === "kwh") return `${(wh / 1000).toFixed(Math.abs(wh) < 10000 ? 3 : 2)} kWh`;
-  return Math.abs(wh) >= 10000 ? `${(wh / 1000).toFixed(2)} kWh` : `${Math.round(wh)} Wh`;
+  if (units.energy === "kwh") return `${number(wh / 1000, Math.abs(wh) < 10000 ? 3 : 2)} kWh`;
+  return Math.abs(wh) >= 10000 ? `${number(wh / 1000, 2)} kWh` : `${number(wh)} Wh`;
 }
 
 /** @param {number} metres @param {Units} units */
@@ -31,8 +40,9 @@ export function distance(metres, units) {
 
 /** @param {number} value */
 export function minutes(value) {
-  if (value < 100) return `${value.toFixed(value < 10 ? 1 : 0)} min`;
-  return `${Math.floor(value / 60)} h ${Math.round(value % 60)} min`;
+  const whole = Math.round(value);
+  if (whole < 100) return `${number(value, value < 10 ? 1 : 0)} min`;
+  return `${Math.floor(whole / 60)} h ${whole % 60} min`;
 }
 
 /** The time of day, as the server writes it: local where the roads are. @param {string} text */
@@ -40,9 +50,3 @@ export const clock = (text) => text.slice(11, 16);
 
 /** @param {number} share */
 export const percent = (share, digits = 0) => `${(100 * share).toFixed(digits)} %`;
-
-/** A number with its sign, never a minus zero. @param {number} value */
-export function signed(value, digits = 0) {
-  const text = Math.abs(value).toFixed(digits);
-  return Number(text) === 0 ? text : `${value < 0 ? "−" : "+"}${text}`;
-}
