@@ -8,10 +8,10 @@ from fastapi import FastAPI, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic_core import from_json
 
-from superarm.service.http.access import Reporting
-from superarm.service.http.gate import Refused
+from superarm.service.http.access import Reporting, ReportingTrips
 from superarm.service.http.keys import RANKS, Key
 from superarm.service.http.problems import ANY_BODY, ANY_KEY, problems
+from superarm.service.http.refused import Refused
 from superarm.service.http.schemas import PLAIN
 from superarm.service.http.state import ServiceState
 from superarm.service.trips.schemas import (
@@ -134,7 +134,7 @@ def add_reports(app: FastAPI, state: ServiceState) -> None:
         openapi_extra=_BODY,
         tags=["trips"],
     )
-    async def report(request: Request, key: Reporting) -> Response:
+    async def report(request: Request, key: ReportingTrips) -> Response:
         """Report a trip or a batch; answered when safe on disk. Sending again is harmless."""
         body = await request.body()
         if len(body) < _SMALL:

@@ -23,10 +23,10 @@ from superarm.oracles.reach import Tree
 from superarm.service.database import Database, now_us
 from superarm.service.http.alarms import Alarms
 from superarm.service.http.connections import Limits
-from superarm.service.http.gate import Refused
 from superarm.service.http.keys import Key, KeyRing
 from superarm.service.http.metrics import Gauges, Metrics
 from superarm.service.http.rates import RateLimit
+from superarm.service.http.refused import Refused
 from superarm.service.http.surprises import Surprises
 from superarm.service.http.turns import FullError, Turns
 from superarm.service.http.watching import Watch
