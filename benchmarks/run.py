@@ -28,6 +28,7 @@ NAMES = (
     "matching",
     "exploring",
     "planning",
+    "charges",
     "hierarchies",
     "tenants",
 )

@@ -32,6 +32,7 @@ MEASURED = {
     "simulation": "SUMO beside our physics",
     "exploring": "what limits on exploring cost",
     "planning": "plans with charging stops, reach, matrices",
+    "charges": "what trips cost the learner, and what they are charged",
     "hierarchies": "contraction hierarchies beside plain search",
     "service": "the service under load",
     "service-compare": "the same, two versions side by side",

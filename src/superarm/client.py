@@ -20,6 +20,7 @@ from superarm.errors import SuperarmError
 __all__ = ["Client", "ServiceError"]
 
 _TRY_AGAIN = (429, 502, 503, 504)
+_TOO_LARGE = 413
 _WORTH_PACKING = 2_000
 
 
@@ -174,9 +175,18 @@ class Client:
         return answer
 
     def report_many(self, trips: Iterable[Mapping[str, object]]) -> list[dict[str, Any]]:
-        """Report up to 1,000 trips at once and return what became of each."""
-        body = {"trips": [_timed(dict(trip), "driven_at") for trip in trips]}
-        answer = self._ask("POST", "/v1/trips", body, refused=(207, 409, 422))
+        """Report up to 1,000 trips at once and return what became of each.
+
+        A batch that is too large for the service is sent in halves.
+        """
+        batch = [_timed(dict(trip), "driven_at") for trip in trips]
+        try:
+            answer = self._ask("POST", "/v1/trips", {"trips": batch}, refused=(207, 409, 422))
+        except ServiceError as error:
+            if error.status != _TOO_LARGE or len(batch) == 1:
+                raise
+            half = len(batch) // 2
+            return self.report_many(batch[:half]) + self.report_many(batch[half:])
         if "trips" not in answer:
             raise ServiceError(422, str(answer.get("detail")))
         outcomes: list[dict[str, Any]] = answer["trips"]

@@ -78,6 +78,19 @@ def test_large_batches_are_packed(busy: tuple[str, type[_Busy]]) -> None:
     assert handler.seen[0][1]["content-encoding"] == "gzip"
 
 
+def test_a_batch_that_is_too_large_is_sent_in_halves(busy: tuple[str, type[_Busy]]) -> None:
+    url, handler = busy
+    taken = [f'{{"trips": [{{"trip_id": "{name}"}}]}}'.encode() for name in "abc"]
+    handler.answers = [(413, b"{}"), (201, taken[0]), (413, b"{}"), (201, taken[1])]
+    handler.answers += [(413, b'{"detail": "8 MiB"}'), (201, taken[2])]
+    with pytest.raises(ServiceError, match="413: 8 MiB"):  # one that is too large by itself
+        Client(url).report_many([{"trip_id": name} for name in "abc"])
+    handler.answers = [(413, b"{}"), (201, taken[0]), (413, b"{}"), (201, taken[1])]
+    handler.answers += [(201, taken[2])]
+    outcomes = Client(url).report_many([{"trip_id": name} for name in "abc"])
+    assert [one["trip_id"] for one in outcomes] == ["a", "b", "c"]
+
+
 def test_addresses_are_checked() -> None:
     with pytest.raises(ValueError, match="must start with http"):
         Client("ftp://x")

@@ -18,9 +18,9 @@ from superarm.navigation.charging import Station
 from superarm.navigation.geography import Geography
 from superarm.navigation.times import part_of_day
 from superarm.service.http.access import Reporting
-from superarm.service.http.gate import Refused
 from superarm.service.http.keys import Key
 from superarm.service.http.problems import ANY_BODY, ANY_KEY, problems
+from superarm.service.http.refused import Refused
 from superarm.service.http.state import ServiceState
 from superarm.service.model.fleet import Drivetrain, Fleet
 from superarm.service.routes.router import RouteQuery

@@ -23,7 +23,8 @@ from superarm.navigation import RoadNetwork
 
 require_module("fastapi", "service")
 
-from superarm.service.http.gate import MOST_OBJECTS, MOST_VALUES, bounded  # noqa: E402
+from superarm.service.http.access import MOST_VALUES  # noqa: E402
+from superarm.service.http.bodies import MOST_OBJECTS, bounded  # noqa: E402
 
 CITY = small_city()
 IDS = CITY.edge_ids.tolist()

@@ -313,63 +313,6 @@ def test_network_and_belief_speak_of_the_same_edges(served: Served) -> None:
 # ---- who may ask
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "least"),
-    [
-        ("GET", "/v1/network", "read"),
-        ("GET", "/v1/belief", "read"),
-        ("GET", "/v1/water", "read"),
-        ("GET", "/v1/stats", "read"),
-        ("GET", "/metrics", "read"),
-        ("POST", "/v1/routes", "read"),
-        ("POST", "/v1/trips", "report"),
-        ("GET", "/v1/trips", "report"),
-        ("POST", "/v1/traces", "report"),
-        ("GET", "/v1/trips/nothing", "report"),
-        ("DELETE", "/v1/trips/nothing", "report"),
-        ("GET", "/v1/quarantine", "report"),
-        ("POST", "/v1/quarantine/99/release", "admin"),
-        ("DELETE", "/v1/quarantine/99", "admin"),
-        ("GET", "/v1/keys/me", "read"),
-        ("GET", "/v1/keys", "admin"),
-        ("POST", "/v1/keys", "admin"),
-        ("DELETE", "/v1/keys/nobody", "admin"),
-        ("POST", "/v1/keys/nobody/trust", "admin"),
-    ],
-)
-def test_keys_and_roles(served: Served, method: str, path: str, least: str) -> None:
-    body: Any = {} if method == "POST" else None
-    ranks = ["read", "report", "admin"]
-    for role in ranks:
-        answer = served.server.ask(
-            method, path, body, {"authorization": f"Bearer {served.keys[role]}"}
-        )
-        allowed = ranks.index(role) >= ranks.index(least)
-        assert (answer.status == 403) != allowed
-        assert answer.status in ({200, 404, 422} if allowed else {403})
-    for wrong in ("", "Bearer nonsense", "Basic x", f"Bearer {served.keys['read']}x"):
-        answer = served.server.ask(method, path, body, {"authorization": wrong})
-        assert answer.status == 401
-        assert "Bearer superarm.ID.SECRET" in answer.json["detail"]
-    in_url = served.server.ask(
-        method, f"{path}?key={served.keys['admin']}", body, {"authorization": ""}
-    )
-    assert in_url.status == 401
-
-
-def test_without_a_key_nothing_of_a_body_is_read(served: Served) -> None:
-    for data in (b"{", b" " * 1000, b"no json"):
-        answer = served.server.ask(
-            "POST", "/v1/trips", data=data, headers=JSON | {"authorization": ""}
-        )
-        assert answer.status == 401
-
-
-def test_health_needs_no_key(served: Served) -> None:
-    for path in ("/healthz", "/readyz", "/"):
-        assert served.server.ask("GET", path, headers={"authorization": ""}).status == 200
-
-
 def test_the_demo_does_not_exist_elsewhere(served: Served) -> None:
     for method, path in (("GET", "/v1/demo/tour"), ("POST", "/v1/demo/drive")):
         body: Any = {} if method == "POST" else None
@@ -523,7 +466,7 @@ def test_too_many_requests_are_told_when_to_come_again(tmp_path: Path) -> None:
         assert int(refused.headers["retry-after"]) >= 1
         time.sleep(5)  # a batch larger than the bucket passes when the bucket is full
         key = add_key(str(tmp_path / "t.db"), "report")
-        batch = {"trips": [a_trip(number) for number in range(30)]}
+        batch = {"trips": [a_trip(number) for number in range(20)]}
         sent = server.ask("POST", "/v1/trips", batch, {"authorization": f"Bearer {key}"})
         assert sent.status == 201
 

@@ -12,7 +12,7 @@ from services import small_city
 require_module("fastapi", "service")
 
 from superarm.service.demo import Driver  # noqa: E402
-from superarm.service.http.gate import Refused  # noqa: E402
+from superarm.service.http.refused import Refused  # noqa: E402
 from superarm.service.routes.navigator import Navigator  # noqa: E402
 from superarm.service.routes.schemas import RouteRequest  # noqa: E402
 from superarm.service.routes.tokens import RouteTokens  # noqa: E402

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 
 from superarm.errors import DataError, InfeasibleError, WorkLimitError
 from superarm.service.database import is_away
-from superarm.service.http.gate import Refused
+from superarm.service.http.refused import Refused
 from superarm.service.routes.navigator import UnknownPlaceError
 from superarm.service.trips.schemas import what_is_wrong
 from superarm.service.trips.writing import BusyError

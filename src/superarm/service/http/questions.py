@@ -11,10 +11,10 @@ from fastapi.responses import JSONResponse
 
 from superarm.arrays import Rows
 from superarm.service.http.access import Reading
-from superarm.service.http.gate import Refused
 from superarm.service.http.keys import RANKS, Key
 from superarm.service.http.prices import price_of_front, price_of_route
 from superarm.service.http.problems import ANY_BODY, ANY_KEY, problems
+from superarm.service.http.refused import Refused
 from superarm.service.http.schemas import (
     AlarmOut,
     Calibration,

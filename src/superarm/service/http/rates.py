@@ -5,6 +5,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
+BURST_S = 4.0
+"""A key's bucket holds so many seconds of its rate."""
+
+MOST_DEBT = 3.0
+"""How many buckets a key may owe: after any request it waits for at most four of them to fill."""
+
 _MOST_KEYS = 10_000
 _LARGE = 0.75
 
@@ -19,12 +25,17 @@ class RateLimit:
         self._rate, self._burst, self._clock = rate, burst, clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
+    @property
+    def affordable(self) -> float:
+        """The most that one request can cost and be paid for in full."""
+        return (_LARGE + MOST_DEBT) * self._burst
+
     def spend(self, key: str, cost: float) -> None:
-        """Take tokens for what a request has taken beyond its price; a debt is a burst at most."""
+        """Take tokens for what a request has taken beyond its price; debt has a limit."""
         now = self._clock()
         level, last = self._buckets.pop(key, (self._burst, now))
         level = min(self._burst, level + (now - last) * self._rate)
-        self._buckets[key] = (max(level - cost, -self._burst), now)
+        self._buckets[key] = (max(level - cost, -MOST_DEBT * self._burst), now)
 
     def wait_s(self, key: str, cost: float = 1.0) -> int:
         """Take tokens from a key's bucket; return zero, or the seconds to wait instead."""
@@ -33,7 +44,8 @@ class RateLimit:
         level = min(self._burst, level + (now - last) * self._rate)
         # what exceeds a bucket needs one that is nearly full: its request has cost some already
         enough = level >= cost or (cost > _LARGE * self._burst and level >= _LARGE * self._burst)
-        self._buckets[key] = (level - cost if enough else level, now)
+        owed = max(level - cost, -MOST_DEBT * self._burst)
+        self._buckets[key] = (owed if enough else level, now)
         if len(self._buckets) > _MOST_KEYS:
             self._buckets.popitem(last=False)
         return 0 if enough else max(1, math.ceil((min(cost, self._burst) - level) / self._rate))

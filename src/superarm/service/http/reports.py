@@ -8,10 +8,11 @@ from fastapi import FastAPI, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic_core import from_json
 
-from superarm.service.http.access import Reporting
-from superarm.service.http.gate import Refused
+from superarm.beliefs.sums.dense import MOST_ARMS
+from superarm.service.http.access import Reporting, ReportingTrips
 from superarm.service.http.keys import RANKS, Key
 from superarm.service.http.problems import ANY_BODY, ANY_KEY, problems
+from superarm.service.http.refused import Refused
 from superarm.service.http.schemas import PLAIN
 from superarm.service.http.state import ServiceState
 from superarm.service.trips.schemas import (
@@ -134,7 +135,7 @@ def add_reports(app: FastAPI, state: ServiceState) -> None:
         openapi_extra=_BODY,
         tags=["trips"],
     )
-    async def report(request: Request, key: Reporting) -> Response:
+    async def report(request: Request, key: ReportingTrips) -> Response:
         """Report a trip or a batch; answered when safe on disk. Sending again is harmless."""
         body = await request.body()
         if len(body) < _SMALL:
@@ -142,7 +143,9 @@ def add_reports(app: FastAPI, state: ServiceState) -> None:
         else:
             single, trips = await asyncio.to_thread(read_report, body)
         good = [trip for trip in trips if isinstance(trip, TripIn)]
-        state.charge(key, len(trips) - 1 + cost_of(good, state.network.n_edges))
+        cost = len(trips) - 1 + cost_of(good, state.network.n_edges)
+        _require_payable(len(trips), cost, state.rates.affordable)
+        state.charge(key, cost)
         kept = iter(await state.keep(good, key) if good else [])
         outcomes = [trip if isinstance(trip, TripOutcome) else next(kept) for trip in trips]
         codes = {_STATUS[outcome.status] for outcome in outcomes}
@@ -219,12 +222,26 @@ def read_report(body: bytes) -> tuple[bool, list[TripIn | TripOutcome]]:
 def cost_of(trips: Sequence[TripIn], n_edges: int) -> float:
     """Return how many plain requests trips cost: to be looked at, and to be learned.
 
-    Learning takes time in proportion to measurements and to the square of the network.
+    Learning takes time in proportion to measurements. Where the covariance of all edges is held,
+    each takes time in proportion to its square. An ensemble makes passes through all that was ever
+    measured: how many does not depend on the trips, and each measurement takes its part of them.
+    Measured (`benchmarks/results/charges.md`), that is no more than on the usual network.
     """
     edges = sum(len(trip.edges or ()) for trip in trips)
     measured = sum(len(trip.spans or trip.edge_energy_wh or (None,)) for trip in trips)
-    share = max(n_edges / _USUAL_EDGES, 0.2) ** 2
+    share = max(n_edges / _USUAL_EDGES, 0.2) ** 2 if n_edges <= MOST_ARMS else 1.0
     return edges / _EDGES_PER_REQUEST + share * measured / _MEASUREMENTS_PER_REQUEST
+
+
+def _require_payable(count: int, cost: float, affordable: float) -> None:
+    """Refuse a batch that costs more than its key can owe; a single trip is always taken."""
+    if count > 1 and cost > affordable:
+        fitting = max(int(count * affordable / cost), 1)
+        detail = (
+            f"{count:,} trips at once cost {cost:,.0f} requests, and a key can owe "
+            f"{affordable:,.0f}; send at most {fitting:,} like these at once"
+        )
+        raise Refused(413, detail)
 
 
 def _is_admin(key: Key) -> bool:

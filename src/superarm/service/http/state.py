@@ -23,11 +23,11 @@ from superarm.oracles.reach import Tree
 from superarm.service.database import Database, now_us
 from superarm.service.http.alarms import Alarms
 from superarm.service.http.connections import Limits
-from superarm.service.http.gate import Refused
 from superarm.service.http.keys import Key, KeyRing
 from superarm.service.http.metrics import Gauges, Metrics
 from superarm.service.http.prices import REQUEST_S, is_long, most_steps
-from superarm.service.http.rates import RateLimit
+from superarm.service.http.rates import BURST_S, RateLimit
+from superarm.service.http.refused import Refused
 from superarm.service.http.surprises import Surprises
 from superarm.service.http.turns import FullError, Turns, Work
 from superarm.service.http.watching import Watch
@@ -140,7 +140,7 @@ class ServiceState:
         self.metrics.show(self.gauges)
         self.alarms = Alarms()
         self.surprises = Surprises()
-        self.rates = RateLimit(settings.rate, 4 * settings.rate)
+        self.rates = RateLimit(settings.rate, BURST_S * settings.rate)
         self._strangers = RateLimit(_STRANGERS_PER_SECOND, 5 * _STRANGERS_PER_SECOND)
         self._looks = RateLimit(_LOOKS_PER_SECOND, _LOOKS_PER_SECOND)
         tokens = RouteTokens(self.network, self.database.route_secret())

@@ -13,8 +13,8 @@ from pydantic_core import from_json
 
 from superarm.saving.files import write_atomically
 from superarm.service.http.access import Reporting
-from superarm.service.http.gate import Refused
 from superarm.service.http.problems import ANY_BODY, ANY_KEY, problems
+from superarm.service.http.refused import Refused
 from superarm.service.http.reports import cost_of
 from superarm.service.http.state import ServiceState
 from superarm.service.trips.traces import TraceIn, TraceOutcome, TraceReader
