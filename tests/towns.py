@@ -9,14 +9,16 @@ import numpy as np
 from superarm.navigation import EnergyModel, RoadNetwork, Vehicle
 from superarm.oracles import Dijkstra, Paths
 from superarm.service.http.surprises import Surprises
-from superarm.service.learning.comparing import compared
-from superarm.service.learning.learner import gains_of
+from superarm.service.learning.blocks import EXACT_BLOCK, next_cut
+from superarm.service.learning.comparing import Comparer
+from superarm.service.learning.fold import gains_of
 from superarm.service.learning.trust import Trust
 from superarm.service.model.fleet import Fleet
 from superarm.service.model.posterior import RoadPosterior
 from superarm.service.model.trip import MeasuredTrip, Reader, Source
 from superarm.service.trips.intake import Checked
 from superarm.service.trips.plausibility import Verdict, judged
+from superarm.service.trips.reading import ReadTrip
 from superarm.service.trips.standings import Standing
 
 TRIP_EFFECT, KEY_EFFECT = 0.15, 0.05
@@ -71,6 +73,58 @@ class Town:
         return judged(trip, source, posterior, self.reader)
 
 
+class Blocks:
+    """Trips that are learned as the service does: see `superarm.service.learning.fold`."""
+
+    def __init__(self, town: Town) -> None:
+        self._town = town
+        self.trips: list[ReadTrip] = []
+        self.known = self.trust = Trust()
+        self.belief = self._base = town.prior
+        self._cut = 0  # trips up to this number are known to the base
+        self._begin_block(town.prior)
+
+    def _begin_block(self, base: Any) -> None:
+        town = self._town
+        self._base = base
+        self._comparer = Comparer(town.posterior(base), town.reader, "", print)
+
+    def learn(self, some: list[ReadTrip]) -> None:
+        """Learn more trips; the block goes on."""
+        self.trips += some
+        self.belief = self._learned(self.belief, some)
+        tail = [one for one in self.trips if one.sequence > self._cut]
+        self.trust = self.known.after(self._comparer.compare(tail))
+
+    def end_block(self) -> None:
+        """Begin another block if it is time for that."""
+        newest = self.trips[-1].sequence if self.trips else 0
+        if newest >= next_cut(self._cut, EXACT_BLOCK):
+            self._cut, self.known = newest, self.trust
+            self._begin_block(self.belief)
+
+    def forget(self, keys: list[str]) -> None:
+        """Learn everything again but for these keys."""
+        self.trips = [one for one in self.trips if one.key_id not in keys]
+        self.known = self.known.without(keys)
+        before = [one for one in self.trips if one.sequence <= self._cut]
+        self._begin_block(self._learned(self._town.prior, before))
+        self.belief = self._base
+        after = [one for one in self.trips if one.sequence > self._cut]
+        self.trips = before
+        self.learn(after)
+
+    def _learned(self, belief: Any, some: list[ReadTrip]) -> Any:
+        if not some:
+            return belief
+        evidence = self._town.reader.evidence([(one.trip, one.source) for one in some])
+        return belief.condition_evidence(evidence)
+
+
+def read_trip(number: int, key: str, trip: MeasuredTrip, source: Source) -> ReadTrip:
+    return ReadTrip(number, key, trip, source, "", counts=True)
+
+
 @dataclass
 class Run:
     """What came of a season of trips."""
@@ -106,19 +160,15 @@ def season(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - a world, a villa
     gains = KEY_EFFECT * rng.standard_normal(KEYS)
     drivetrain = town.fleet.drivetrain(Vehicle())
     standings = {str(k): Standing(str(k), k) for k in range(KEYS)}
-    belief, trust, surprises = town.prior, Trust(), Surprises()
-    stored: list[tuple[str, MeasuredTrip, Source]] = []
-    pending: list[tuple[str, MeasuredTrip, Source]] = []
-    run = Run(town.posterior(belief))
+    blocks, surprises = Blocks(town), Surprises()
+    pending: list[ReadTrip] = []
+    run = Run(town.posterior(blocks.belief))
 
     def again() -> None:
-        nonlocal belief, stored, pending, trust
-        stored = [one for one in stored if one[0] not in run.aside]
-        pending = [one for one in pending if one[0] not in run.aside]
-        trust = trust.without(list(run.aside))
-        evidence = town.reader.evidence([one[1:] for one in stored])
-        belief = town.prior.condition_evidence(evidence) if stored else town.prior
-        run.posterior = town.posterior(belief, len(stored), trust)
+        nonlocal pending
+        pending = [one for one in pending if one.key_id not in run.aside]
+        blocks.forget(list(run.aside))
+        run.posterior = town.posterior(blocks.belief, len(blocks.trips), blocks.trust)
 
     for moment in range(trips):
         chance, who, noise, trip_effect = (
@@ -168,22 +218,23 @@ def season(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - a world, a villa
             again()
         if verdict.reason is not None or key in run.aside:
             continue
-        pending.append((key, verdict.trip, source))
+        pending.append(read_trip(moment + 1, key, verdict.trip, source))
         if len(pending) < BATCH:
             continue
-        trust = trust.after(compared(pending, run.posterior, town.reader))
-        belief = belief.condition_evidence(town.reader.evidence([one[1:] for one in pending]))
-        stored, pending = stored + pending, []
-        run.posterior = town.posterior(belief, len(stored), trust)
+        blocks.learn(pending)
+        pending = []
+        run.posterior = town.posterior(blocks.belief, len(blocks.trips), blocks.trust)
         believed = {name: how for name, how in standings.items() if name not in run.aside}
-        suspects = trust.suspects(gains_of(town.fleet, belief, believed))
+        suspects = blocks.trust.suspects(gains_of(town.fleet, blocks.belief, believed))
         if suspects:
             run.aside |= suspects
             again()
-        if (told := trust.contradiction()) is not None:
+        else:
+            blocks.end_block()
+        if (told := blocks.trust.contradiction()) is not None:
             run.alarms.append(told)
-        if (drift := trust.drift()) is not None:
+        if (drift := blocks.trust.drift()) is not None:
             run.alarms.append(drift)
-    run.learned = sum(one[0] != str(KEYS - 1) for one in stored + pending)
-    run.spread = trust.spread
+    run.learned = sum(one.key_id != str(KEYS - 1) for one in blocks.trips + pending)
+    run.spread = blocks.trust.spread
     return run

@@ -15,6 +15,7 @@ from sqlalchemy import (
     Connection,
     Engine,
     create_engine,
+    delete,
     event,
     exc,
     func,
@@ -27,7 +28,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import QueuePool
 
 from superarm.errors import DataError
-from superarm.service.tables import facts, folded, trips
+from superarm.service.tables import device_state, facts, folded, trips
 
 _BUSY_MS = 30_000
 _PATIENCE_S = 5
@@ -151,6 +152,7 @@ class Database:
             raise DataError(msg)
         mine = facts.c.name == "fingerprint"
         connection.execute(update(facts).where(mine).values(value=now))
+        connection.execute(delete(device_state))  # another model predicts otherwise
 
     def identity(self) -> str:
         """Return what distinguishes this database from any other."""
@@ -256,6 +258,21 @@ def horizon(connection: Connection) -> int:
     return int(
         connection.execute(
             text("SELECT (pg_snapshot_xmin(pg_current_snapshot()))::text::bigint")
+        ).scalar_one()
+    )
+
+
+def certain_at(connection: Connection) -> int:
+    """Return the horizon at which all is certain that has a sequence number by now.
+
+    A transaction has a number of its own before its trips take theirs, so that whoever still holds
+    a sequence number below one that can be seen began before this moment.
+    """
+    if connection.dialect.name == "sqlite":
+        return horizon(connection)
+    return int(
+        connection.execute(
+            text("SELECT (pg_snapshot_xmax(pg_current_snapshot()))::text::bigint")
         ).scalar_one()
     )
 

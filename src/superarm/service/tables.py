@@ -112,6 +112,16 @@ trips = Table(
 )
 """The truth: every belief can be made again from these (and from `folded`)."""
 
+device_state = Table(
+    "device_state",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("reached", BigInteger, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("content", Text, nullable=False),
+)
+"""One row: what is known of devices after the trips up to sequence number `reached`."""
+
 quarantine = Table(
     "quarantine",
     metadata,

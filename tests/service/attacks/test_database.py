@@ -18,9 +18,9 @@ from superarm.client import Client
 
 require_module("fastapi", "service")
 
-from superarm.service.database import Database  # noqa: E402
+from superarm.service.database import Database, now_us  # noqa: E402
 from superarm.service.http.watching import Watch  # noqa: E402
-from superarm.service.learning import learner as learning  # noqa: E402
+from superarm.service.learning.housekeeping import Housekeeping  # noqa: E402
 
 CITY = small_city()
 IDS = CITY.edge_ids.tolist()
@@ -218,29 +218,16 @@ def test_overwritten_pages_are_noticed(tmp_path: Path) -> None:
 
 
 def test_a_clock_that_jumps_folds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = learning.Clock()
-    assert abs(clock.jump_s()) < 1
     real = time.time
     for days in (-2, 3650):
-        monkeypatch.setattr(
-            "superarm.service.learning.learner.time.time", lambda days=days: real() + 86_400 * days
-        )
-        assert clock.jump_s() == pytest.approx(86_400 * days, abs=5)
-
-    class Untouched:
-        def fold(self, *_: object) -> int:
-            raise AssertionError
-
-    told: list[Any] = []
-    monkeypatch.setattr(learning, "_tell", told.append)
-    some = object.__new__(learning.Learner)
-    vars(some).update(
-        _settings=type("S", (), {"retain_days": 30.0})(),
-        _clock=clock,
-        _tidied=-np.inf,
-        _history=Untouched(),
-    )
-    some._tidy()
-    assert "the clock has jumped" in told[0]["note"]
-    some._tidy()
-    assert len(told) == 1
+        told: list[Any] = []
+        monkeypatch.setattr(time, "time", real)
+        housekeeping = Housekeeping(30.0, told.append)
+        due = housekeeping.due_us()
+        assert due is not None
+        assert due < now_us()
+        monkeypatch.setattr(time, "time", lambda days=days: real() + 86_400 * days)
+        assert housekeeping.due_us() is None
+        assert f"the clock has jumped by {86_400 * days // 100}" in told[0]["note"]
+        assert housekeeping.due_us() is None  # for a day
+        assert len(told) == 1

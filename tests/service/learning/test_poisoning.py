@@ -12,11 +12,11 @@ from superarm.navigation.formats.reading import open_network
 
 require_module("fastapi", "service")
 
-from superarm.service.learning.comparing import compared  # noqa: E402
+from superarm.service.learning.comparing import compared, predicted  # noqa: E402
 from superarm.service.learning.trust import Trust  # noqa: E402
 from superarm.service.model.fleet import CLASSES, KEY_DEVIATION  # noqa: E402
 from superarm.service.model.trip import Source  # noqa: E402
-from towns import KEY_EFFECT, TRIP_EFFECT, Run, Town, season  # noqa: E402
+from towns import KEY_EFFECT, TRIP_EFFECT, Run, Town, read_trip, season  # noqa: E402
 
 MOST_HARM = 0.02
 ATTACKS: dict[str, Callable[[float, float], float]] = {
@@ -225,7 +225,8 @@ def test_sending_back_what_was_predicted_buys_no_trust(town: Town) -> None:
         verdict = town.judge(town.total(edges, energy), source, posterior)
         if verdict.reason is not None:
             return
-        trust = trust.after(compared([(str(key), verdict.trip, source)], posterior, town.reader))
+        one = predicted(read_trip(0, str(key), verdict.trip, source), posterior, town.reader)
+        trust = trust.after(compared([one], posterior))
         belief = belief.condition_evidence(town.reader.evidence([(verdict.trip, source)]))
         trips += 1
         posterior = town.posterior(belief, trips, trust)

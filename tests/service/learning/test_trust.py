@@ -17,19 +17,18 @@ from superarm.navigation import Vehicle, generate_city
 require_module("fastapi", "service")
 
 from superarm.service.http.surprises import MOST_REFUSED, RECENT, Surprises  # noqa: E402
-from superarm.service.learning.comparing import compared  # noqa: E402
-from superarm.service.learning.trust import (  # noqa: E402
+from superarm.service.learning.comparing import compared, predicted  # noqa: E402
+from superarm.service.learning.tracks import (  # noqa: E402
     DEVIATIONS,
     SUM_LIMIT,
     Comparison,
     Track,
-    Trust,
-    informed,
 )
+from superarm.service.learning.trust import Trust, informed  # noqa: E402
 from superarm.service.model.fleet import GAIN_VARIANCE, KEY_DEVIATION  # noqa: E402
 from superarm.service.model.trip import MeasuredTrip, Source  # noqa: E402
 from superarm.service.trips.intake import Checked  # noqa: E402
-from towns import Town  # noqa: E402
+from towns import Town, read_trip  # noqa: E402
 
 SPREAD = 0.15
 
@@ -85,7 +84,9 @@ def test_surprises_are_white(which: str, request: pytest.FixtureRequest) -> None
         belief = town.prior
         for begin in (0, 40):
             some = trips[begin : begin + 40]
-            z += [one.z for one in compared(some, town.posterior(belief), town.reader)]
+            now = town.posterior(belief)
+            reads = [predicted(read_trip(0, *one), now, town.reader) for one in some]
+            z += [one.z for one in compared(reads, now)]
             belief = belief.condition_evidence(town.reader.evidence([one[1:] for one in some]))
     values = np.array(z)
     assert kstest(values, "norm").pvalue > 1e-3

@@ -5,6 +5,7 @@ import json
 import shutil
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,13 @@ from superarm.navigation import kinetic_energy
 
 require_module("fastapi", "service")
 
+from alembic import command  # noqa: E402
 from alembic.autogenerate import compare_metadata  # noqa: E402
+from alembic.config import Config  # noqa: E402
 from alembic.migration import MigrationContext  # noqa: E402
-from sqlalchemy import text  # noqa: E402
+from sqlalchemy import Connection, text  # noqa: E402
 
+import superarm.service  # noqa: E402
 from superarm.service.database import Database, lock_epoch, now_us  # noqa: E402
 from superarm.service.http.keys import KeyRing  # noqa: E402
 from superarm.service.model.fleet import CLASSES, Fleet  # noqa: E402
@@ -34,8 +38,9 @@ from superarm.service.model.trip import Reader  # noqa: E402
 from superarm.service.routes.router import RouteQuery, Router  # noqa: E402
 from superarm.service.routes.tokens import IssuedRoute, RouteTokens  # noqa: E402
 from superarm.service.tables import metadata  # noqa: E402
+from superarm.service.trips.device_state import DeviceState, read_state, store_state  # noqa: E402
 from superarm.service.trips.folding import FoldedTrips  # noqa: E402
-from superarm.service.trips.history import Cursor, History  # noqa: E402
+from superarm.service.trips.history import Blocks, Cursor, History  # noqa: E402
 from superarm.service.trips.intake import Checked, Intake  # noqa: E402
 from superarm.service.trips.packing import content_digest  # noqa: E402
 from superarm.service.trips.quarantine import forget_quarantined  # noqa: E402
@@ -179,33 +184,41 @@ def test_new_trips_are_read_once(database: Database) -> None:
     assert_allclose(belief.mean, believed(database)[0].mean, atol=1e-9)
 
 
+def in_pieces(database: Database, at_most: int) -> Blocks:
+    """Return how to read trips all of which have been compared before."""
+    with database.reading() as connection:
+        newest = int(connection.execute(text("SELECT max(sequence) FROM trips")).scalar_one())
+    state = store_state(database, DeviceState(), newest, "{}")
+    assert state is not None
+    return Blocks(state, lambda number: number + 16, at_most)
+
+
 @pytest.mark.parametrize("at_most", [1, 3, 4, 100])
 def test_trips_read_in_pieces_are_all_read_and_once(database: Database, at_most: int) -> None:
     store, history = store_of(database), History(database, READER)
     store.keep([reported(i, total=i % 2 == 0) for i in range(9)])
+    blocks = in_pieces(database, at_most)
     cursor, seen, pieces = Cursor(), [], 0
     belief, visits = FLEET.prior(), np.zeros(CITY.n_edges)
     while True:
-        news = history.since(cursor, at_most=at_most)
+        news = history.since(cursor, blocks)
         assert news.restart == (pieces == 0)
-        assert news.goes_on == (pieces > 0)
         assert news.trips <= at_most
         assert news.oldest_us == 0  # nobody waits for what is old
         parts = [part for part in history.again(news) if isinstance(part, list)]
         found = [one.sequence for part in parts for one in part]
         assert len(found) == news.trips
         seen += found
-        if pieces or news.more:  # they were compared with predictions long ago
-            assert news.singly == ()
+        assert news.singly == ()  # they were compared with predictions long ago
         cursor, pieces = news.cursor, pieces + 1
         belief = belief.condition_evidence(news.evidence)
         visits = visits + news.visits
-        if pieces == 1:
-            store.keep([reported(9)])  # meanwhile; belongs to what is read later
-        if not news.more:
+        if cursor.number == blocks.held.reached and news.trips < at_most:
             break
+    assert not news.more
     assert pieces == 9 // at_most + 1
-    later = history.since(cursor, at_most=at_most)
+    store.keep([reported(9)])
+    later = history.since(cursor, blocks)
     assert later.trips == 1
     assert later.oldest_us > 0
     assert len(later.singly) == 1
@@ -217,29 +230,57 @@ def test_trips_read_in_pieces_are_all_read_and_once(database: Database, at_most:
 def test_a_piece_may_end_with_a_trip_that_makes_no_sense(database: Database) -> None:
     store, history = store_of(database), History(database, READER)
     store.keep([reported(i) for i in range(6)])
-    first = history.since(Cursor(), at_most=2)
+    blocks = in_pieces(database, 2)
+    first = history.since(Cursor(), blocks)
     with database.engine.begin() as connection:
         last = first.cursor.sequence + 2
         spoil = text("UPDATE trips SET vehicle = '\"x\"' WHERE sequence = :last")
         connection.execute(spoil, {"last": last})
-    second = history.since(first.cursor, at_most=2)
+    second = history.since(first.cursor, blocks)
     assert (second.trips, second.unreadable, second.more) == (1, 1, True)
-    third = history.since(second.cursor, again=False, at_most=5)
+    third = history.since(second.cursor, replace(blocks, at_most=5), again=False)
     assert (third.trips, third.restart, third.more) == (2, False, False)
 
 
 def test_a_history_that_changes_between_pieces_is_read_again(database: Database) -> None:
     store, history = store_of(database), History(database, READER)
     store.keep([reported(i) for i in range(6)])
-    piece = history.since(Cursor(), at_most=2)
+    blocks = in_pieces(database, 2)
+    piece = history.since(Cursor(), blocks)
     assert history.fold(now_us() + 1) == 6
-    again = history.since(piece.cursor, at_most=2)
+    again = history.since(piece.cursor, blocks)
     assert again.restart
     assert again.trips == 6
     assert not again.more
     assert_same_belief(
         (FLEET.prior().condition_evidence(again.evidence), again.visits, 6), believed(database)
     )
+
+
+def test_blocks_are_read_up_to_their_ends_and_one_by_one(database: Database) -> None:
+    store, history = store_of(database), History(database, READER)
+    store.keep([reported(i) for i in range(10)])
+    with database.reading() as connection:
+        first = int(connection.execute(text("SELECT min(sequence) FROM trips")).scalar_one())
+    blocks = Blocks(DeviceState(), lambda number: max(number, first - 1) + 4)
+    cursor, sizes = Cursor(), []
+    for ends in (False, True, True, False):  # what is known is no trip's; two are whole
+        news = history.since(cursor, blocks)
+        sizes.append(len(news.singly))
+        assert news.trips == sizes[-1]
+        assert (news.cursor.number > cursor.number) == ends
+        assert news.more == (ends or not sizes[1:])
+        cursor = news.cursor
+        if ends:
+            state = store_state(database, blocks.held, cursor.number, "{}")
+            assert state is not None
+            blocks = replace(blocks, held=state)
+    assert sizes == [0, 4, 4, 2]
+    assert history.since(cursor, blocks).trips == 0
+    end = cursor.sequence
+    ended = history.since(cursor, replace(blocks, cut=lambda _: end, closing=True))
+    assert ended.cursor.number == end
+    assert not ended.more
 
 
 def test_folding_changes_no_belief_and_forgets_no_id(database: Database) -> None:
@@ -666,19 +707,19 @@ def test_a_quarantine_that_is_full_takes_no_more(
     assert store.counts() == (0, 3)
 
 
-def test_a_database_with_trips_of_an_earlier_model_is_refused(tmp_path: Path) -> None:
-    from alembic import command  # noqa: PLC0415
-    from alembic.config import Config  # noqa: PLC0415
-
-    import superarm.service  # noqa: PLC0415
-
-    database = Database(str(tmp_path / "old.db"))
+def migrated(connection: Connection, revision: str, *, down: bool = False) -> None:
+    """Bring tables to a revision."""
     config = Config()
     scripts = Path(superarm.service.__file__).parent / "migrations"
     config.set_main_option("script_location", str(scripts))
+    config.attributes["connection"] = connection
+    (command.downgrade if down else command.upgrade)(config, revision)
+
+
+def test_a_database_with_trips_of_an_earlier_model_is_refused(tmp_path: Path) -> None:
+    database = Database(str(tmp_path / "old.db"))
     with database.engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
+        migrated(connection, "0001")
         columns = "xact, key_id, owner, trip_id, content_sha256, received_at, driven_at, vehicle"
         connection.execute(
             text(
@@ -691,6 +732,20 @@ def test_a_database_with_trips_of_an_earlier_model_is_refused(tmp_path: Path) ->
     with database.engine.connect() as connection:  # nothing was lost
         assert connection.execute(text("SELECT count(*) FROM trips")).scalar() == 1
     database.close()
+
+
+@pytest.mark.parametrize("trips", [3, 20_050])
+def test_a_database_of_before_begins_with_its_last_trips(database: Database, trips: int) -> None:
+    """In one step, whichever version it was of; of a long history the last trips are compared."""
+    store_of(database).keep([reported(1)])
+    with database.engine.begin() as connection:
+        migrated(connection, "0005", down=True)
+        connection.execute(text("UPDATE trips SET sequence = :trips"), {"trips": trips})
+    database.migrate()
+    with database.reading() as connection:
+        state = read_state(connection)
+    assert (state.reached, state.revision) == ((0, 0) if trips == 3 else (50, 1))
+    assert believed(database)[2] == 1
 
 
 def test_another_model_learns_the_same_trips_but_for_folded_ones(database: Database) -> None:

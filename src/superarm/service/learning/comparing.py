@@ -1,109 +1,208 @@
-"""Trips against what was predicted before they were learned, one after the other."""
+r"""Trips against what was predicted before the first of them was learned, one after the other.
 
-from collections.abc import Sequence
+The totals of all trips of a block are predicted jointly. With the Cholesky factor L of their
+covariance, :math:`z = L^{-1} (\text{measured} - \text{predicted})` is the surprise of each trip
+given those before it (an innovation): independent and standard normal, if the model is right.
+:math:`L_{ii} z_i` is by how much it is off, given those before it, and :math:`L_{ii}` the deviation
+of that.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg.lapack import dpotrf
 from scipy.sparse import csr_array, vstack
 
-from superarm.arrays import Vector
-from superarm.service.learning.trust import Comparison
+from superarm.arrays import Matrix, Rows, Vector
+from superarm.errors import SuperarmError
+from superarm.service.learning.tracks import Comparison
 from superarm.service.model.posterior import RoadPosterior
-from superarm.service.model.trip import MeasuredTrip, Reader, Source, Spans
-
-MOST_COMPARED = 1_000
-"""Trips of one batch beyond these are learned, but not compared."""
+from superarm.service.model.trip import Reader, Spans
+from superarm.service.trips.reading import ReadTrip
 
 MOST_SPANS = 256
 """Of a trip with more spans so many are compared with each other, chosen by chance."""
 
+_UNUSABLE = (ArithmeticError, ValueError, IndexError, np.linalg.LinAlgError, SuperarmError)
+
 
 @dataclass(frozen=True, eq=False)
-class _Seen:
-    """A trip beside its prediction.
+class Predicted:
+    """A trip beside its prediction: what does not depend on the other trips of its block.
 
     Attributes:
-        rows: the weights of arms in every span.
-        spans: what is expected of them.
-        off_wh: measured minus predicted, of every span.
-        spread: what the trip has in common, as a share.
+        key_id: who measured.
+        total: the weights of arms in the sum of all spans, shape (1, n_arms).
+        off_wh: measured minus predicted, of all spans together.
+        noise: variance of that, without roads and without what the trip has in common.
+        shared: deviation of what the trip has in common, in Wh.
+        magnitude_wh: what `shared` is a share of.
+        scatter: the sum of squared surprises of its spans, jointly.
+        spans: how many these are; none if the trip has but one.
     """
 
-    rows: csr_array
-    spans: Spans
-    off_wh: Vector
-    spread: float
+    key_id: str
+    total: csr_array
+    off_wh: float
+    noise: float
+    shared: float
+    magnitude_wh: float
+    scatter: float = 0.0
+    spans: int = 0
 
 
-def compared(
-    trips: Sequence[tuple[str, MeasuredTrip, Source]],
-    posterior: RoadPosterior,
-    reader: Reader[Any],
-    rng: np.random.Generator | None = None,
-) -> list[Comparison]:
-    """Return how much of a surprise each trip is, given the posterior and the trips before it.
+def predicted(
+    read: ReadTrip, posterior: RoadPosterior, reader: Reader[Any], seed: int = 0
+) -> Predicted:
+    """Return a trip beside its prediction.
 
     Args:
-        trips: key, trip and source of each, in the order of their arrival.
-        posterior: that knows none of them.
+        read: the trip.
+        posterior: that does not know it.
         reader: knows the vehicles.
-        rng: chooses the spans of long trips; nobody can know which.
+        seed: chooses which spans of a long trip are compared with each other.
     """
-    some = trips[:MOST_COMPARED]
-    if not some:
-        return []
-    rng = rng or np.random.default_rng()
-    seen = [_seen(trip, source, posterior, reader) for _, trip, source in some]
-    ones = [csr_array(np.ones((1, one.off_wh.size))) for one in seen]
-    totals = csr_array(vstack([one @ trip.rows for one, trip in zip(ones, seen, strict=True)]))
-    joint = posterior.covariance_of(totals)
-    off = np.array([one.off_wh.sum() for one in seen])
-    noise = np.array([one.spans.noise.total for one in seen])
-    magnitude = np.array([one.spans.total_magnitude_wh for one in seen])
-    roads = joint.diagonal().copy()
-    variance = roads + noise
-    joint.flat[:: len(seen) + 1] += (
-        noise + (np.array([one.spread for one in seen]) * magnitude) ** 2
+    spans, spread = posterior.measured(reader.spans(read.trip), read.source)
+    rows = spans.rows(posterior.fleet.n_arms)
+    off = read.trip.energies_wh - posterior.expected_wh(spans)
+    magnitude, noise = spans.total_magnitude_wh, spans.noise.total
+    shared = abs(spread * magnitude)
+    chosen = np.arange(off.size)
+    if off.size > MOST_SPANS:
+        rng = np.random.default_rng(seed)
+        chosen = np.sort(rng.choice(off.size, MOST_SPANS, replace=False))
+    scatter = 0.0
+    if off.size > 1:
+        scatter = _scatter(rows, off, spans, spread, chosen, posterior)
+    if not np.isfinite([off.sum(), noise, shared, scatter]).all():
+        msg = "what is expected of it is not finite"
+        raise ArithmeticError(msg)
+    return Predicted(
+        read.key_id,
+        csr_array(csr_array(np.ones((1, off.size))) @ rows),
+        float(off.sum()),
+        float(noise),
+        float(shared),
+        float(magnitude),
+        scatter,
+        int(chosen.size) if off.size > 1 else 0,
     )
-    whole = joint.diagonal().copy()
-    lower = cholesky(joint, lower=True, check_finite=False)
-    z = solve_triangular(lower, off, lower=True, check_finite=False)
-    return [
-        Comparison(
-            key,
-            float(z[i]),
-            float(off[i]),
-            float(variance[i]),
-            float(magnitude[i]),
-            *_scatter(seen[i], posterior, rng),
-            unknown=float(np.clip(roads[i] / whole[i], 0.0, 1.0)),
-        )
-        for i, (key, _, _) in enumerate(some)
-    ]
 
 
-def _seen(
-    trip: MeasuredTrip, source: Source, posterior: RoadPosterior, reader: Reader[Any]
-) -> _Seen:
-    spans, spread = posterior.measured(reader.spans(trip), source)
-    off = trip.energies_wh - posterior.expected_wh(spans)
-    return _Seen(spans.rows(posterior.fleet.n_arms), spans, off, spread)
-
-
-def _scatter(seen: _Seen, posterior: RoadPosterior, rng: np.random.Generator) -> tuple[float, int]:
-    """Return the squared surprises of spans, jointly, and how many these are; none of one span."""
-    count = seen.off_wh.size
-    if count == 1:
-        return 0.0, 0
-    chosen = np.arange(count)
-    if count > MOST_SPANS:
-        chosen = np.sort(rng.choice(count, MOST_SPANS, replace=False))
-    joint = posterior.covariance_of(csr_array(seen.rows[chosen]))
-    shared = seen.spread * seen.spans.magnitude_wh[chosen]
+def _scatter(  # noqa: PLR0913, PLR0917 - spans, and what is known of them
+    rows: csr_array,
+    off: Vector,
+    spans: Spans,
+    spread: float,
+    chosen: Rows,
+    posterior: RoadPosterior,
+) -> float:
+    """Return the sum of squared surprises of some spans of a trip, jointly."""
+    joint = posterior.covariance_of(csr_array(rows[chosen]))
+    shared = spread * spans.magnitude_wh[chosen]
     joint += np.outer(shared, shared)
-    joint += seen.spans.noise.covariance(chosen)
+    joint += spans.noise.covariance(chosen)
     lower = cholesky(joint, lower=True, check_finite=False)
-    z = solve_triangular(lower, seen.off_wh[chosen], lower=True, check_finite=False)
-    return float(z @ z), int(chosen.size)
+    z = solve_triangular(lower, off[chosen], lower=True, check_finite=False)
+    return float(z @ z)
+
+
+def compared(trips: Sequence[Predicted], posterior: RoadPosterior) -> list[Comparison]:
+    """Return how much of a surprise each trip is, given the posterior and the trips before it."""
+    if not trips:
+        return []
+    joint = posterior.covariance_of(csr_array(vstack([one.total for one in trips])))
+    roads = np.array([one.noise for one in trips]) + joint.diagonal()
+    shared = np.array([one.shared for one in trips])
+    joint.flat[:: len(trips) + 1] = roads + shared**2
+    kept, lower = _factored(joint)
+    if not kept:
+        return []
+    off = np.array([trips[i].off_wh for i in kept])
+    z = solve_triangular(lower, off, lower=True, check_finite=False)
+    found = []
+    for place, i in enumerate(kept):
+        one, deviation = trips[i], float(lower[place, place])
+        # given the trips before it; what is not common and not noise is roads that are not known
+        variance = max(deviation**2 - one.shared**2, one.noise)
+        unknown = float(np.clip((variance - one.noise) / deviation**2, 0.0, 1.0))
+        innovation = float(z[place]) * deviation
+        found.append(
+            Comparison(
+                one.key_id,
+                float(z[place]),
+                innovation,
+                variance,
+                one.magnitude_wh,
+                one.scatter,
+                one.spans,
+                unknown,
+            )
+        )
+    return found
+
+
+def _factored(joint: Matrix) -> tuple[list[int], Matrix]:
+    """Return a Cholesky factor, and of which rows: of all but those that have none.
+
+    No report may keep others from being compared: where rounding leaves a trip without a variance
+    of its own beside those before it, it is left out.
+    """
+    with np.errstate(over="ignore"):
+        kept = np.flatnonzero(np.isfinite(joint.diagonal() ** 2)).tolist()
+    while kept:
+        lower, place = dpotrf(joint[np.ix_(kept, kept)], lower=True, clean=True)
+        if place == 0:
+            return kept, lower
+        del kept[place - 1]
+    return kept, joint[:0, :0]
+
+
+class Comparer:
+    """Compares trips with one posterior; what is known of a trip alone is kept for the next time.
+
+    Args:
+        posterior: that knows none of the trips.
+        reader: knows the vehicles.
+        secret: chooses, with the content of a trip, which of many spans are compared: the same
+            wherever it is known, and no client can tell which.
+        say: called with what could not be compared.
+    """
+
+    def __init__(
+        self,
+        posterior: RoadPosterior,
+        reader: Reader[Any],
+        secret: str,
+        say: Callable[[str], None],
+    ) -> None:
+        """Remember the prediction."""
+        self._posterior = posterior
+        self._reader = reader
+        self._secret = secret
+        self._say = say
+        self._predicted: dict[int, Predicted | None] = {}
+
+    def compare(self, trips: Sequence[ReadTrip]) -> list[Comparison]:
+        """Compare trips with the prediction, in the order of their numbers."""
+        ordered = sorted(trips, key=lambda one: one.sequence)
+        predictions = [self._prediction(one) for one in ordered if one.counts]
+        return compared([one for one in predictions if one is not None], self._posterior)
+
+    def _prediction(self, read: ReadTrip) -> Predicted | None:
+        if read.sequence not in self._predicted:
+            self._predicted[read.sequence] = self._tried(read)
+        return self._predicted[read.sequence]
+
+    def _tried(self, read: ReadTrip) -> Predicted | None:
+        chance = hashlib.sha256(f"{self._secret}{read.digest}".encode()).digest()
+        seed = int.from_bytes(chance[:8], "big")
+        try:
+            return predicted(read, self._posterior, self._reader, seed)
+        except _UNUSABLE as error:
+            self._say(f"trip {read.sequence} could not be compared with its prediction: {error}")
+            return None

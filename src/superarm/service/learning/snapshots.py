@@ -5,7 +5,7 @@ import json
 import secrets
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,11 @@ from superarm.errors import DataError
 from superarm.navigation.times import TimeModel, TimeSums, TravelTimes
 from superarm.saving import load_value, save_value
 from superarm.saving.files import sync_folder, write_atomically
-from superarm.service.learning.trust import Trust
 from superarm.service.trips.history import Cursor
 
 _KEPT = 2
+_FORMAT = 2  # of the manifest
+_DAMAGED = (DataError, OSError, ValueError, KeyError, TypeError, RecursionError, MemoryError)
 _BELIEF, _VISITS, _TIMES, _MANIFEST = "belief", "visits.npy", "times.npz", "manifest.json"
 
 
@@ -34,7 +35,6 @@ class Learned:
     trips: int
     cursor: Cursor
     times: TravelTimes
-    trust: Trust = field(default_factory=Trust)
 
 
 class Snapshots:
@@ -77,14 +77,14 @@ class Snapshots:
             times: dict[str, Any] = learned.times.seen.stored()
             write_atomically(temporary / _TIMES, lambda file: np.savez(file, **times))
             manifest = {
+                "format": _FORMAT,
                 "fingerprint": self._fingerprint,
                 "cursor": asdict(learned.cursor),
                 "trips": learned.trips,
-                "trust": learned.trust.stored(),
                 "visits_sha256": _sha256(temporary / _VISITS),
                 "times_sha256": _sha256(temporary / _TIMES),
             }
-            content = json.dumps(manifest).encode()
+            content = json.dumps(manifest | {"sha256": _sum_of(manifest)}).encode()
             write_atomically(temporary / _MANIFEST, lambda file: file.write(content))
             target = self._folder / f"{number:012d}"
             temporary.rename(target)
@@ -107,20 +107,14 @@ class Snapshots:
                 return self._read(path), problems
             except _OtherModelError as error:
                 problems.append(str(error))
-            except (DataError, OSError, ValueError, KeyError, TypeError) as error:
+            except _DAMAGED as error:
                 aside = path.with_name(f"damaged-{path.name}-{secrets.token_hex(4)}")
                 path.rename(aside)
                 problems.append(f"set aside as {aside.name}: {error}")
         return None, problems
 
     def _read(self, path: Path) -> Learned:
-        manifest: dict[str, Any] = json.loads((path / _MANIFEST).read_text(encoding="utf-8"))
-        if manifest["fingerprint"] != self._fingerprint:
-            msg = f"snapshot {path.name} is of another network, model or database"
-            raise _OtherModelError(msg)
-        if "times_sha256" not in manifest:
-            msg = f"snapshot {path.name} knows nothing of travel times"
-            raise _OtherModelError(msg)
+        manifest = self._read_manifest(path)
         for name, known in ((_VISITS, "visits_sha256"), (_TIMES, "times_sha256")):
             if _sha256(path / name) != manifest[known]:
                 msg = f"{path / name} is damaged: its checksum does not match"
@@ -137,8 +131,25 @@ class Snapshots:
             int(manifest["trips"]),
             Cursor(**manifest["cursor"]),
             self._read_times(path / _TIMES),
-            Trust.restored(manifest["trust"]),
         )
+
+    def _read_manifest(self, path: Path) -> dict[str, Any]:
+        """Return what a snapshot says of itself; a changed cursor would count trips twice."""
+        manifest = json.loads((path / _MANIFEST).read_text(encoding="utf-8"))
+        if not isinstance(manifest, dict):
+            msg = f"{path / _MANIFEST} is damaged: it is no JSON object"
+            raise DataError(msg)
+        told = manifest.pop("sha256", None)
+        if told is None and "format" not in manifest:
+            msg = f"snapshot {path.name} was written by an earlier version"
+            raise _OtherModelError(msg)
+        if told != _sum_of(manifest):
+            msg = f"{path / _MANIFEST} is damaged: its checksum does not match"
+            raise DataError(msg)
+        if manifest["format"] != _FORMAT or manifest["fingerprint"] != self._fingerprint:
+            msg = f"snapshot {path.name} is of another network, model, database or version"
+            raise _OtherModelError(msg)
+        return manifest
 
     def _read_times(self, path: Path) -> TravelTimes:
         with np.load(path, allow_pickle=False) as stored:
@@ -151,6 +162,11 @@ class Snapshots:
 
 class _OtherModelError(Exception):
     pass
+
+
+def _sum_of(manifest: dict[str, Any]) -> str:
+    """Return a checksum of all that a manifest says."""
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
 def _sha256(path: Path) -> str:

@@ -26,26 +26,24 @@ from typing import Any
 import numpy as np
 
 from superarm.adapting import Health
-from superarm.adapting.watching import CERTAIN
+from superarm.adapting.watching import CERTAIN, Scatter
 from superarm.arrays import Vector
 from superarm.beliefs import Surprise
+from superarm.service.learning.tracks import (
+    DEVIATIONS,
+    ENOUGH,
+    MOST_Z,
+    SCATTER_ALLOWANCE,
+    SCATTER_LIMIT,
+    SQUARE_LIMIT,
+    SUM_LIMIT,
+    Comparison,
+    Track,
+)
 from superarm.service.model.fleet import TRIP_DEVIATION
-
-DEVIATIONS = (0.02, 0.04, 0.07, 0.11, 0.15, 0.2, 0.27, 0.36, 0.5, 0.7, 1.0)
-"""What trips of one key may have in common, as a share: one of these."""
 
 GAIN_LIMIT = 4.0
 """A gain so many standard deviations off is not chance."""
-
-SUM_ALLOWANCE, SUM_LIMIT = 0.75, 12.0
-"""Surprises count beyond the first; a sum beyond the second is not chance (once in e^18 trips)."""
-
-SQUARE_ALLOWANCE, SQUARE_LIMIT = 2.5, 40.0
-"""Likewise of squared surprises, whose mean is one."""
-
-SCATTER_ALLOWANCE, SCATTER_LIMIT = 2.0, 12.0
-"""Parts of trips may vary so many times as much as those of most keys; a sum of more is no
-chance. One trip counts for five at most, so that it takes three."""
 
 DRIFT = 0.5
 """A median over six or more keys of their recent mean surprise beyond this is not chance."""
@@ -53,99 +51,11 @@ DRIFT = 0.5
 FEWEST_KEYS = 3
 """Fewer keys do not tell what is common."""
 
-_RECENT = 10.0
+_AT_ONCE = 8  # trips, after which what all keys have in common is looked at again
 _MANY = 6
-_MEMORY = 100.0
 _COUNTED = 20.0
-_ENOUGH = 5
-_MOST_Z = 5.0
-_MOST_OF_ONE = 5.0
 _TIGHT, _LOOSE = 0.3, 0.5  # of the logarithms of deviations: of a key's around all, of all
 _INFORMED = 0.02
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """One trip against its prediction.
-
-    Attributes:
-        key_id: who measured.
-        z: the surprise that is its own.
-        off_wh: measured minus predicted.
-        variance: of that, without what the trip has in common.
-        magnitude_wh: what the trip has in common is a share of this.
-        scatter: the sum of squared surprises of its spans, jointly.
-        spans: how many these are; none if the trip has but one.
-        unknown: which share of the predicted variance is of roads that are not known yet.
-    """
-
-    key_id: str
-    z: float
-    off_wh: float
-    variance: float
-    magnitude_wh: float
-    scatter: float = 0.0
-    spans: int = 0
-    unknown: float = 0.0
-
-
-@dataclass(frozen=True)
-class Track:
-    """What is remembered of a key's surprises."""
-
-    trips: int = 0
-    mean: float = 0.0
-    up: float = 0.0
-    down: float = 0.0
-    wild: float = 0.0
-    heard: float = 0.0
-    likelihood: tuple[float, ...] = (0.0,) * len(DEVIATIONS)
-    parted: int = 0
-    scatter: float = 0.0
-    rough: float = 0.0
-
-    def after(self, seen: Comparison, common: float, usual: float, rough: float = 0.0) -> "Track":
-        """Return the track with one more trip.
-
-        Args:
-            seen: the trip.
-            common: how all keys surprise now.
-            usual: what trips of all keys have in common; a wild key is wild beside the others.
-            rough: how much the parts of trips of all keys scatter; zero if that is not known.
-        """
-        beside = seen.variance + (usual * seen.magnitude_wh) ** 2
-        square = min(seen.off_wh**2 / beside, _MOST_Z**2)
-        z = float(np.clip(seen.z, -_MOST_Z, _MOST_Z))
-        share = max(1 / _RECENT, 1 / (self.trips + 1))
-        variance = seen.variance + (np.array(DEVIATIONS) * seen.magnitude_wh) ** 2
-        off = min(seen.off_wh**2, _MOST_Z**2 * float(variance.max()))
-        one = -0.5 * (np.log(variance) + off / variance)
-        keep = 1 - 1 / _MEMORY
-        return Track(
-            trips=self.trips + 1,
-            mean=(1 - share) * self.mean + share * z,
-            up=max(0.0, self.up + (z - common) - SUM_ALLOWANCE),
-            down=max(0.0, self.down - (z - common) - SUM_ALLOWANCE),
-            wild=max(0.0, self.wild + square - SQUARE_ALLOWANCE - common**2),
-            heard=keep * self.heard + 1,
-            likelihood=tuple((keep * np.array(self.likelihood) + one - one.max()).tolist()),
-            **self._scattered(seen, rough),
-        )
-
-    def _scattered(self, seen: Comparison, rough: float) -> dict[str, Any]:
-        """Return what is remembered of how parts of trips scatter."""
-        if not seen.spans:
-            return {"parted": self.parted, "scatter": self.scatter, "rough": self.rough}
-        each = min(seen.scatter / seen.spans, _MOST_Z**2 * max(rough, 1.0))
-        share = max(1 / _RECENT, 1 / (self.parted + 1))
-        more = 0.0
-        if rough > 0:
-            more = (each / rough - SCATTER_ALLOWANCE) * (seen.spans / 8) ** 0.5
-        return {
-            "parted": self.parted + 1,
-            "scatter": (1 - share) * self.scatter + share * each,
-            "rough": max(0.0, self.rough + min(more, _MOST_OF_ONE)),
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +67,12 @@ class Trust:
 
     def after(self, seen: Sequence[Comparison]) -> "Trust":
         """Return what is remembered after more trips, in their order."""
+        trust = self
+        for begin in range(0, len(seen), _AT_ONCE):
+            trust = trust._after_few(seen[begin : begin + _AT_ONCE])
+        return trust
+
+    def _after_few(self, seen: Sequence[Comparison]) -> "Trust":
         tracks = dict(self.tracks)
         common, usual, rough = self.common, self.spread, self.roughness
         for one in seen:
@@ -175,12 +91,12 @@ class Trust:
         return float(np.median(means)) if len(means) >= FEWEST_KEYS else 0.0
 
     def _means(self) -> list[float]:
-        return [track.mean for track in self.tracks.values() if track.trips >= _ENOUGH]
+        return [track.mean for track in self.tracks.values() if track.trips >= ENOUGH]
 
     @property
     def roughness(self) -> float:
         """The median over keys of how parts of trips scatter; zero as long as few were heard."""
-        found = [track.scatter for track in self.tracks.values() if track.parted >= _ENOUGH]
+        found = [track.scatter for track in self.tracks.values() if track.parted >= ENOUGH]
         return max(1.0, float(np.median(found))) if len(found) >= FEWEST_KEYS else 0.0
 
     @property
@@ -219,9 +135,9 @@ class Trust:
         if more.level < CERTAIN:
             return None
         return (
-            f"trips scatter {more.times:.2g} times as much as predicted, since batch "
-            f"{more.batch + 1} of this process: the roads, the vehicles or what keys measure are "
-            "not as the model has them"
+            f"the last {more.noise + more.unknown:,.0f} trips scatter {more.times:.2g} times as "
+            "much as predicted: the roads, the vehicles or what keys measure are not as the model "
+            "has them"
         )
 
     def suspects(self, gains: Mapping[str, float]) -> dict[str, str]:
@@ -266,26 +182,29 @@ class Trust:
     def _was_rough(self, track: Track) -> bool:
         """Say whether a key scattered before it was known what is common."""
         limit = 2 * SCATTER_ALLOWANCE * self.roughness
-        return track.parted >= _ENOUGH and 0 < limit < track.scatter
+        return track.parted >= ENOUGH and 0 < limit < track.scatter
 
     def stored(self) -> dict[str, object]:
         """Return plain values."""
-        return {name: asdict(track) for name, track in self.tracks.items()}
+        devices = {name: asdict(track) for name, track in self.tracks.items()}
+        return {"devices": devices, "health": asdict(self.health)}
 
     @classmethod
     def restored(cls, parts: Mapping[str, Any]) -> "Trust":
-        """Return trust from plain values."""
-        return cls(
-            {
-                name: replace(Track(**track), likelihood=tuple(track["likelihood"]))
-                for name, track in parts.items()
-            }
-        )
+        """Return trust from plain values; nothing is known where there are none."""
+        tracks = {
+            name: replace(Track(**track), likelihood=tuple(track["likelihood"]))
+            for name, track in parts.get("devices", {}).items()
+        }
+        if not (told := dict(parts.get("health", {}))):
+            return cls(tracks)
+        more, less = (Scatter(**told.pop(name)) for name in ("more", "less"))
+        return cls(tracks, Health(**told, more=more, less=less))
 
 
 def _surprise(seen: Sequence[Comparison]) -> Surprise:
     """Return the surprises of a batch, as all agents of the library are watched by."""
-    z = np.clip([one.z for one in seen], -_MOST_Z, _MOST_Z)
+    z = np.clip([one.z for one in seen], -MOST_Z, MOST_Z)
     unknown = np.array([one.unknown for one in seen])
     density = -0.5 * float((z**2 + np.log(2 * np.pi)).sum())
     return Surprise(density, z, unknown)

@@ -1,84 +1,99 @@
-"""Reading trips, each once, in the order in which they became certain."""
+"""Reading trips, each once: all of them, or block by block in the order of their numbers.
+
+A block is complete once no transaction is open any more that could bring a trip with such a number;
+only then the next one is begun. So what belongs to a block depends on sequence numbers alone, and
+everybody who reads it reads the same, whenever that is.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic
 
 import numpy as np
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, func, select
 
 from superarm.arrays import Vector
 from superarm.beliefs import Evidence
 from superarm.beliefs.ensemble.summed import of_evidence
-from superarm.errors import SuperarmError
 from superarm.navigation.times import TimeSums
 from superarm.service.database import (
     Database,
-    bump_epoch,
+    certain_at,
     epoch_of,
     horizon,
-    lock_epoch,
     mark_of_trips,
 )
-from superarm.service.model.trip import Addable, MeasuredTrip, Reader, Source, TripSums
-from superarm.service.tables import folded, folded_ids, trips
+from superarm.service.model.trip import Reader, TripSums
+from superarm.service.tables import folded, trips
+from superarm.service.trips.device_state import DeviceState, read_state
 from superarm.service.trips.folding import FoldedTrips
-from superarm.service.trips.packing import trip_digest, unpacked
 from superarm.service.trips.quarantine import move_aside
+from superarm.service.trips.reading import (
+    UNREADABLE,
+    Pile,
+    ReadTrip,
+    bisected,
+    read_rows,
+    sound_evidence,
+    sound_times,
+)
+from superarm.service.trips.retention import Retention
 from superarm.service.trips.standings import Standing, all_standings
 
 _AT_ONCE = 2_000
-_FOLDED_AT_ONCE = 2_000
-_MOST_KEPT = 4_000  # trips kept one by one until they are learned
-_MOST_SPREAD = 10.0  # a share that no trips have in common
-_UNREADABLE = "the learner cannot make sense of this trip"
 
 
 @dataclass(frozen=True)
 class Cursor:
-    """How far a belief has read.
+    """How far a belief has read: the trips up to `number`, and all whose mark lies below `mark`.
 
     Attributes:
         epoch: of the history; in another one everything is read again.
+        number: all trips with this or a lower sequence number are read.
         mark: all trips whose transaction (in SQLite: whose sequence number) lies below are read.
         sequence: of the last trip that was read, and
         digest: the checksum of its content, to notice a database that is not the same any more;
             empty if that trip is gone for a known reason.
-        until: of a reading in pieces, the mark at which it ends; trips from `mark` to there are
-            read up to `sequence`. Zero where nothing is left to read.
-        anew: whether that reading began with the first trip of all.
+        certain_at: the horizon at which the block that is being read is complete; zero as long as
+            no trip after it was seen.
+        anew: whether this reading began with the first trip of all, and has not come to its end.
     """
 
     epoch: int = -1
+    number: int = 0
     mark: int = 0
     sequence: int = 0
     digest: str = ""
-    until: int = 0
+    certain_at: int = 0
     anew: bool = False
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """Which trips are read: marks from `begin` to before `until`, sequence numbers above `after`.
+class Blocks:
+    """How trips are to be read in blocks.
 
     Attributes:
-        last: the highest sequence number among them, once they were read.
+        held: the state of devices that the reader has; up to where the stored one reaches, trips
+            are only summed up.
+        cut: returns the last number of the block that begins after a number.
+        at_most: how many trips to sum up before returning a piece.
+        closing: whether to end the block although no trip after it was seen.
     """
+
+    held: DeviceState
+    cut: Callable[[int], int]
+    at_most: int | None = None
+    closing: bool = False
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Which trips are read: marks from `begin` to before `until`, numbers in (above, up_to]."""
 
     begin: int
     until: int
-    after: int = 0
-    last: int | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class ReadTrip:
-    """One trip that was read."""
-
-    sequence: int
-    key_id: str
-    trip: MeasuredTrip
-    source: Source
+    above: int = 0
+    up_to: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +102,10 @@ class NewTrips(Generic[TripSums]):
 
     Attributes:
         restart: whether this is everything from the beginning, not only what is new.
-        singly: the trips one by one, as far as they are few; their sums are in `evidence`.
+        more: whether there is more to read at once.
+        singly: the trips of a block one by one; their sums are in `evidence`.
         standings: how keys stand.
+        state: what is known of devices, as it is stored.
         oldest_us: when the oldest new trip was received; zero if there is none, or all are read.
         stretch: which trips were read.
         unreadable: trips that were put aside instead.
@@ -96,25 +113,17 @@ class NewTrips(Generic[TripSums]):
 
     cursor: Cursor
     restart: bool
+    more: bool
     evidence: TripSums
     visits: Vector
     times: TimeSums
     trips: int
     singly: tuple[ReadTrip, ...]
     standings: Mapping[str, Standing]
+    state: DeviceState
     oldest_us: int
     stretch: Stretch
     unreadable: int = 0
-
-    @property
-    def more(self) -> bool:
-        """Whether this is a piece, and the next one can be read at once."""
-        return self.cursor.until > 0
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether this is a piece, and not the first one."""
-        return self.stretch.after > 0
 
 
 class History(Generic[TripSums]):
@@ -124,67 +133,68 @@ class History(Generic[TripSums]):
         """Remember what to read."""
         self._database = database
         self._reader = reader
+        self.retention = Retention(database, reader)
+
+    def fold(self, before_us: int) -> int:
+        """Sum up and delete trips received before some time; see `Retention.fold`."""
+        return self.retention.fold(before_us)
 
     def since(
-        self, cursor: Cursor, *, again: bool = True, at_most: int | None = None
+        self, cursor: Cursor, blocks: Blocks | None = None, *, again: bool = True
     ) -> NewTrips[TripSums]:
         """Return what is new since the cursor, or everything if the history was changed.
 
         Args:
             cursor: how far the reader has come.
+            blocks: how to read in blocks; else everything that is certain is read at once.
             again: whether to begin again if the history was changed; else only what is new is
                 returned, and the cursor keeps the epoch it has.
-            at_most: how many trips to read before returning a piece; the cursor says where to
-                go on.
         """
         bad: list[int] = []
         with self._database.reading() as connection:
-            epoch, end = epoch_of(connection), horizon(connection)
-            how = all_standings(connection)
-            # a backup may have been restored: then the past is not what was learned
-            same = end >= max(cursor.mark, cursor.until) and _still_there(connection, cursor)
-            changed = epoch != cursor.epoch or not same
+            epoch = epoch_of(connection)
+            state = DeviceState() if blocks is None else read_state(connection, blocks.held)
+            changed = epoch != cursor.epoch or not _is_same(connection, cursor, blocks, state)
             restart = changed and (again or cursor.epoch < 0)
-            goes_on = cursor.until > 0 and not restart
-            anew = restart or (goes_on and cursor.anew)
-            stretch = (
-                Stretch(min(cursor.mark, end), min(cursor.until, end), cursor.sequence)
-                if goes_on
-                else Stretch(0 if restart else min(cursor.mark, end), end)
-            )
+            begin = Cursor(epoch, anew=True) if restart else cursor
+            if blocks is None:
+                plan = _Plan.everything(connection, begin)
+            else:
+                plan = _Plan.of_blocks(connection, begin, blocks, state, restart=restart)
+            how = all_standings(connection)
             pile = Pile(self._folded(connection, how) if restart else self._nothing())
-            oldest, last = 0, (0, "") if restart else (cursor.sequence, cursor.digest)
-            count, singly = 0, list[ReadTrip]()
-            for rows in self._batches(connection, stretch, at_most):
-                oldest = oldest or (0 if anew else rows[0].received_at)
+            oldest, count, singly = 0, 0, list[ReadTrip]()
+            last = (begin.sequence, begin.digest)
+            for rows in self._batches(connection, plan.stretch, plan.at_most):
+                oldest = oldest or (0 if begin.anew else rows[0].received_at)
                 last = (rows[-1].sequence, rows[-1].content_sha256)
                 count += len(rows)
-                read = self._read(rows, how, bad)
+                read = read_rows(rows, how, self._reader.n_edges, bad)
                 pile.add(self._summed(read, bad))
-                if len(singly) + len(read) <= _MOST_KEPT:
+                if plan.singly:
                     singly += [one for one in read if one.sequence not in bad]
         total = pile.total
         for sequence in bad:
-            move_aside(self._database, [sequence], _UNREADABLE)
+            move_aside(self._database, [sequence], UNREADABLE)
         if last[0] in bad:  # the trip to be remembered by is gone
             last = (last[0], "")
-        known = epoch if restart or not changed else cursor.epoch
-        position = Cursor(known, stretch.until, *last)
-        if count == at_most:  # there may be more
-            position = Cursor(known, stretch.begin, *last, stretch.until, anew)
-        whole = not goes_on and not position.until
-        kept = tuple(singly) if len(singly) == total.trips and (whole or not anew) else ()
+        position, more = plan.after, plan.more
+        if count == plan.at_most:  # there may be more of these
+            position, more = _after(connection, begin, last[0]), True
+        position = replace(position, sequence=last[0], digest=last[1], anew=begin.anew and more)
         return NewTrips(
             position,
             restart,
+            more,
             total.evidence,
             total.visits,
             total.times,
             total.trips,
-            kept,
+            tuple(singly),
             how,
+            state,
             oldest,
-            replace(stretch, last=last[0] if count else stretch.after),
+            replace(plan.stretch, up_to=last[0] if count else plan.stretch.above),
             len(bad),
         )
 
@@ -197,7 +207,7 @@ class History(Generic[TripSums]):
                     if not standing.is_aside:
                         yield self._placed(row, standing)
             for rows in self._batches(connection, news.stretch):
-                yield self._read(rows, news.standings, [])
+                yield read_rows(rows, news.standings, self._reader.n_edges, [])
 
     def _nothing(self) -> FoldedTrips[TripSums]:
         size, times = self._reader.n_edges, self._reader.times(())
@@ -219,28 +229,6 @@ class History(Generic[TripSums]):
             evidence = of_evidence(evidence, np.ones(evidence.weighted.size))
         placed = self._reader.placed(evidence, standing.source(0.0))
         return FoldedTrips(placed, sums.visits, sums.times, sums.trips)
-
-    def _read(
-        self, rows: Sequence[Any], how: Mapping[str, Standing], bad: list[int]
-    ) -> list[ReadTrip]:
-        """Return trips of keys that are not set aside; note what is no trip."""
-        read = []
-        for row in rows:
-            standing = how.get(row.key_id, Standing(row.key_id))
-            if standing.is_aside:
-                continue
-            try:
-                columns = (row.vehicle, row.edges, row.spans, row.energies_wh)
-                more = (row.at_rest, row.durations, self._reader.n_edges)
-                trip = unpacked(*columns, *more)
-                spread = float(row.spread)
-                known = standing.source(spread if 0 <= spread <= _MOST_SPREAD else np.nan)
-                source = replace(known, widened=float(row.widened))
-            except (ValueError, TypeError, OverflowError):
-                bad.append(row.sequence)
-            else:
-                read.append(ReadTrip(row.sequence, row.key_id, trip, source))
-        return read
 
     def _summed(self, read: Sequence[ReadTrip], bad: list[int]) -> FoldedTrips[TripSums]:
         """Return the sums of trips; those that spoil them are found by halving, and noted."""
@@ -269,167 +257,88 @@ class History(Generic[TripSums]):
         query = (
             select(*columns, *more, *when)
             .where((mark >= stretch.begin) & (mark < stretch.until))
-            .where(trips.c.sequence > stretch.after)
+            .where(trips.c.sequence > stretch.above)
             .order_by(trips.c.sequence)
             .limit(at_most)
             .execution_options(yield_per=_AT_ONCE)
         )
-        if stretch.last is not None:
-            query = query.where(trips.c.sequence <= stretch.last)
+        if stretch.up_to is not None:
+            query = query.where(trips.c.sequence <= stretch.up_to)
         yield from connection.execute(query).partitions()
 
-    def fold(self, before_us: int) -> int:
-        """Sum up the trips received before some time and delete them; return how many.
 
-        What is believed does not change (but for keys without a slot, whose gains were a noise of
-        each trip and become one of all that is folded), and trip ids are kept as hashes, so that a
-        trip sent again is known. Workers read the history anew, since they may not have learned
-        all of these.
-        """
-        count = 0
-        while some := self._fold_some(before_us):
-            count += some
-        return count
+@dataclass(frozen=True)
+class _Plan:
+    """What to read next.
 
-    def _fold_some(self, before_us: int) -> int:
-        bad: list[int] = []
-        count = self._folded_once(before_us, bad)
-        if bad:
-            move_aside(self._database, bad, _UNREADABLE)
-        return count
-
-    def _folded_once(self, before_us: int, bad: list[int]) -> int:
-        with self._database.engine.begin() as connection:
-            lock_epoch(connection)  # before looking, so that no purge comes between
-            rows = connection.execute(
-                select(trips)
-                .where(trips.c.received_at < before_us)
-                .order_by(trips.c.sequence)
-                .limit(_FOLDED_AT_ONCE)
-            ).all()
-            if not rows:
-                return 0
-            bump_epoch(connection)
-            for key_id in sorted({row.key_id for row in rows}):
-                mine = [row for row in rows if row.key_id == key_id]
-                self._fold_key(connection, key_id, mine, bad)
-            numbers = [row.sequence for row in rows if row.sequence not in bad]
-            for begin in range(0, len(numbers), 500):
-                some = numbers[begin : begin + 500]
-                connection.execute(delete(trips).where(trips.c.sequence.in_(some)))
-        return len(rows)
-
-    def _fold_key(
-        self, connection: Connection, key_id: str, rows: Sequence[Any], bad: list[int]
-    ) -> None:
-        size, nothing = self._reader.n_edges, self._reader.times(())
-        more = FoldedTrips(self._reader.form.nothing(size + 1), np.zeros(size), nothing, 0)
-
-        def add(some: Sequence[ReadTrip]) -> None:
-            nonlocal more
-            pairs = [(one.trip, one.source) for one in some]
-            found = self._reader.evidence_of_one(pairs, [one.sequence for one in some])
-            require_finite(found)
-            visits = self._reader.visits(one.trip for one in some)
-            more += FoldedTrips(found, visits, sound_times(self._reader, some), len(some))
-
-        bad += [one.sequence for one in bisected(self._read(rows, {}, bad), add)]
-        rows = [row for row in rows if row.sequence not in bad]
-        if not rows:
-            return
-        mine = folded.c.key_id == key_id
-        before = connection.execute(select(folded.c.sums).where(mine)).scalar()
-        if before is None:
-            connection.execute(insert(folded), {"key_id": key_id, "sums": more.pack()})
-        else:
-            sums = (FoldedTrips.unpack(before, nothing) + more).pack()
-            connection.execute(update(folded).where(mine).values(sums=sums))
-        connection.execute(
-            insert(folded_ids),
-            [
-                {
-                    "trip_sha256": trip_digest(row.owner, row.trip_id),
-                    "key_id": key_id,
-                    "content_sha256": row.content_sha256,
-                }
-                for row in rows
-            ],
-        )
-
-
-class Pile(Generic[TripSums]):
-    """Sums being added up, small ones first: none is copied more than a few times."""
-
-    def __init__(self, first: FoldedTrips[TripSums]) -> None:
-        """Start with some."""
-        self._parts = [first]
-
-    def add(self, more: FoldedTrips[TripSums]) -> None:
-        """Add the sums of some trips."""
-        self._parts.append(more)
-        while len(self._parts) > 1 and self._parts[-2].trips <= 2 * self._parts[-1].trips:
-            last = self._parts.pop()
-            self._parts[-1] += last
-
-    @property
-    def total(self) -> FoldedTrips[TripSums]:
-        """All of them together."""
-        while len(self._parts) > 1:
-            last = self._parts.pop()
-            self._parts[-1] += last
-        return self._parts[0]
-
-
-def sound_evidence(reader: Reader[TripSums], some: Sequence[ReadTrip]) -> TripSums:
-    """Return what trips say, or raise if that is not finite."""
-    with np.errstate(all="ignore"):
-        pairs = [(one.trip, one.source) for one in some]
-        found = reader.evidence(pairs, [one.sequence for one in some])
-    require_finite(found)
-    return found
-
-
-def sound_times(reader: Reader[Any], some: Sequence[ReadTrip]) -> TimeSums:
-    """Return what trips say about times, or raise if that is not finite."""
-    with np.errstate(all="ignore"):
-        found = reader.times(one.trip for one in some)
-    require_finite(found)
-    return found
-
-
-def require_finite(evidence: Addable | TimeSums) -> None:
-    """Raise unless what trips say are numbers."""
-    if not evidence.is_finite:
-        msg = "the evidence of these trips is not finite"
-        raise ValueError(msg)
-
-
-def bisected(some: Sequence[ReadTrip], use: Callable[[Sequence[ReadTrip]], None]) -> list[ReadTrip]:
-    """Use all trips but those that cannot be used; return these.
-
-    `use` raises if any of the trips it is given cannot be used, and has done nothing then.
+    Attributes:
+        stretch: which trips.
+        after: where the reader is when it has read them.
+        more: whether there is more to read then.
+        singly: whether they are wanted one by one.
+        at_most: how many at one time.
     """
-    if not some:
-        return []
-    try:
-        use(some)
-    except (
-        ArithmeticError,
-        ValueError,
-        IndexError,
-        MemoryError,
-        np.linalg.LinAlgError,
-        SuperarmError,
-    ):
-        if len(some) == 1:
-            return list(some)
-        middle = len(some) // 2
-        return bisected(some[:middle], use) + bisected(some[middle:], use)
-    return []
+
+    stretch: Stretch
+    after: Cursor
+    more: bool = False
+    singly: bool = False
+    at_most: int | None = None
+
+    @classmethod
+    def everything(cls, connection: Connection, begin: Cursor) -> "_Plan":
+        """Return the plan to read all that is certain."""
+        end = horizon(connection)
+        return cls(Stretch(begin.mark, end, begin.number), replace(begin, mark=end))
+
+    @classmethod
+    def of_blocks(
+        cls,
+        connection: Connection,
+        begin: Cursor,
+        blocks: Blocks,
+        state: DeviceState,
+        *,
+        restart: bool,
+    ) -> "_Plan":
+        """Return the plan to read up to where the state reaches, or the block that is open."""
+        end, newest = horizon(connection), _newest(connection)
+        if restart or state.reached > begin.number:  # all of these have become certain before
+            stretch = Stretch(begin.mark, end, begin.number, state.reached)
+            after = _after(connection, begin, state.reached)
+            return cls(stretch, after, newest > state.reached, at_most=blocks.at_most)
+        number = blocks.cut(begin.number)
+        if newest <= number and not blocks.closing:  # the block goes on
+            stretch = Stretch(begin.mark, end, begin.number, number)
+            return cls(stretch, replace(begin, mark=end), singly=True)
+        certain = begin.certain_at or certain_at(connection)
+        if end < certain:  # a trip of this block may still be under way: those after it wait
+            stretch = Stretch(begin.mark, begin.mark, begin.number, begin.number)
+            return cls(stretch, replace(begin, certain_at=certain))
+        stretch = Stretch(begin.mark, end, begin.number, number)
+        after = _after(connection, begin, number)
+        return cls(stretch, after, newest > number, singly=True)
 
 
-def _still_there(connection: Connection, cursor: Cursor) -> bool:
-    """Say whether the trip a cursor remembers is in the database, as it was."""
+def _after(connection: Connection, begin: Cursor, number: int) -> Cursor:
+    """Return where a reader is that has read all trips up to a number."""
+    mark = begin.mark
+    if connection.dialect.name == "sqlite":  # the number is the mark; but there may be no such trip
+        mark = min(number + 1, horizon(connection))
+    return replace(begin, number=number, mark=mark, certain_at=0)
+
+
+def _newest(connection: Connection) -> int:
+    """Return the highest sequence number that can be seen."""
+    return int(connection.execute(select(func.max(trips.c.sequence))).scalar() or 0)
+
+
+def _is_same(
+    connection: Connection, cursor: Cursor, blocks: Blocks | None, state: DeviceState
+) -> bool:
+    """Say whether this database is the one that was read; a backup may have been restored."""
+    if horizon(connection) < cursor.mark or (blocks is not None and state.reached < cursor.number):
+        return False
     if not cursor.digest:
         return True
     row = select(trips.c.content_sha256).where(trips.c.sequence == cursor.sequence)

@@ -11,6 +11,7 @@ from superarm.service.database import Database, bump_epoch, lock_epoch, now_us
 from superarm.service.model.fleet import KEY_DEVIATION, VOUCHED_DEVIATION
 from superarm.service.model.trip import Source
 from superarm.service.tables import standings
+from superarm.service.trips.device_state import forget_device
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,8 @@ def set_aside(database: Database, reasons: Mapping[str, str]) -> list[str]:
             ).scalar():
                 connection.execute(insert(standings), {"key_id": key_id, **values})
                 done.append(key_id)
+        for key_id in done:
+            forget_device(connection, key_id)
         if done:
             bump_epoch(connection)
     return done
@@ -100,6 +103,7 @@ def let_in(database: Database, key_id: str) -> bool:
         lock_epoch(connection)
         found = connection.execute(update(standings).where(mine).values(values)).rowcount > 0
         if found:
+            forget_device(connection, key_id)
             bump_epoch(connection)
     return found
 

@@ -24,6 +24,7 @@ from superarm.service.tables import (
     quarantine,
     trips,
 )
+from superarm.service.trips.device_state import forget_device
 from superarm.service.trips.intake import Checked
 from superarm.service.trips.packing import trip_digest, unpacked
 from superarm.service.trips.quarantine import (
@@ -347,6 +348,7 @@ def purge(database: Database, key_id: str) -> int:
         for table in (quarantine, folded, folded_ids, calibration):
             connection.execute(delete(table).where(table.c.key_id == key_id))
         forget_standing(connection, key_id)
+        forget_device(connection, key_id)
         bump_epoch(connection)
     return number
 
