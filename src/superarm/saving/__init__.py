@@ -9,9 +9,9 @@ a file of your own that is complete if it exists            `write_atomically`
 ==========================================================  ========================================
 """
 
+from superarm.saving.encoding import Stored
 from superarm.saving.files import write_atomically
 from superarm.saving.runs import SavedRun, load, save
-from superarm.saving.stored import Stored
 from superarm.saving.values import load_value, save_value
 
 __all__ = ["SavedRun", "Stored", "load", "load_value", "save", "save_value", "write_atomically"]

@@ -5,17 +5,30 @@ from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from functools import cached_property
 from types import FunctionType
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from superarm.errors import DataError
 from superarm.saving.names import current_name
-from superarm.saving.stored import Stored
 from superarm.values import assembled, field_values
 
 AnyArray = np.ndarray[Any, np.dtype[Any]]
 _PACKAGE = __name__.partition(".")[0]
+
+
+@runtime_checkable
+class Stored(Protocol):
+    """A value that is stored otherwise than by its fields."""
+
+    def stored(self) -> dict[str, object]:
+        """Return what to store, by name."""
+        ...
+
+    @classmethod
+    def restored(cls, parts: dict[str, Any], /) -> Self:
+        """Return the value from what was stored."""
+        ...
 
 
 class ArrayStore(Protocol):

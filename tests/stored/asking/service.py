@@ -150,16 +150,12 @@ def ask_route(route: IssuedRoute) -> dict[str, Any]:
 
 def ask_learned(learned: Learned) -> dict[str, Any]:
     """Return what a snapshot holds."""
-    trust, posterior = learned.trust, learned.times.posterior
+    posterior = learned.times.posterior
     answer = {
         "mean": learned.belief.mean,
         "std": np.sqrt(learned.belief.variance),
         "visits": learned.visits,
         "trips": learned.trips,
         "cursor": asdict(learned.cursor),
-        "spread": trust.spread,
-        "spreads": trust.spreads(),
-        "roughness": trust.roughness,
-        "tracks": {name: asdict(track) for name, track in trust.tracks.items()},
     }
     return plain_parts(answer | {f"seconds {part}": posterior.seconds(part) for part in range(3)})

@@ -13,12 +13,11 @@ from stored.writing.service import Writing
 from superarm.beliefs.ensemble import EnsembleState, Observations
 from superarm.navigation.times import TravelTimes
 from superarm.saving import save_value
-from superarm.service.learning.comparing import compared
 from superarm.service.learning.snapshots import Learned, Snapshots
-from superarm.service.learning.trust import Trust
 from superarm.service.model.trip import Reader
 from superarm.service.trips.folding import FoldedTrips
-from superarm.service.trips.history import Cursor, History, ReadTrip
+from superarm.service.trips.history import Cursor, History
+from superarm.service.trips.reading import ReadTrip
 
 
 def write_learner(writing: Writing, folder: Path) -> None:
@@ -28,8 +27,6 @@ def write_learner(writing: Writing, folder: Path) -> None:
     news = history.since(Cursor())
     pieces = [piece for piece in history.again(news) if isinstance(piece, list)]
     trips: list[ReadTrip] = [trip for piece in pieces for trip in piece]
-    usual = [(read.key_id, read.trip, read.source) for read in trips if not read.source.vouched]
-    trust = Trust().after(compared(usual, writing.prior, reader, np.random.default_rng(2)))
     times = TravelTimes.before(fleet.time_model).after(news.times)
     dense = fleet.prior().condition_evidence(news.evidence)
     ensemble: Any = gaussian_beliefs()["EnsembleGP"]
@@ -40,7 +37,7 @@ def write_learner(writing: Writing, folder: Path) -> None:
         "database": writing.database.identity(),
     }
     for name, belief in {"dense": dense, "ensemble": ensemble}.items():
-        learned = Learned(belief, news.visits, news.trips, news.cursor, times, trust)
+        learned = Learned(belief, news.visits, news.trips, news.cursor, times)
         with tempfile.TemporaryDirectory() as temporary:
             place = Path(temporary)
             keeping = (place, record["fingerprint"], record["database"], fleet.time_model)
