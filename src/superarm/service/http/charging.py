@@ -3,9 +3,10 @@
 import asyncio
 from typing import Annotated
 
-from fastapi import FastAPI, Query, Response
+from fastapi import FastAPI, Query, Request, Response
 
 from superarm.service.http.access import Reading
+from superarm.service.http.assets import Asset
 from superarm.service.http.problems import ANY_BODY, ANY_KEY, problems
 from superarm.service.http.state import ServiceState
 from superarm.service.routes.charging import ChargingDesk
@@ -25,7 +26,7 @@ _EDGES_AND_PLACES = 3_000  # so many edges times places take as long as a plain 
 def add_charging(app: FastAPI, state: ServiceState) -> None:
     """Add the endpoints."""
     desk = ChargingDesk(state.navigator, state.stations)
-    known = desk.stations()
+    known = Asset.of(desk.stations(), "application/json")
 
     places_looked_at = min(state.stations.edges.size, MOST_PLACES)
     of_size = places_looked_at * state.network.n_edges / _EDGES_AND_PLACES
@@ -53,10 +54,10 @@ def add_charging(app: FastAPI, state: ServiceState) -> None:
         responses=problems(*ANY_KEY),
         tags=["map"],
     )
-    async def stations(key: Reading) -> Response:
+    async def stations(request: Request, key: Reading) -> Response:
         """Return the charging stations as GeoJSON."""
         state.charge(key, _COST_OF_STATIONS)
-        return Response(known, media_type="application/json")
+        return known.answer(request)
 
     @app.post(
         "/v1/plans",

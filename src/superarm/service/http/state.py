@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import gzip
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,13 +14,13 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from superarm.arrays import Rows
 from superarm.errors import InfeasibleError
 from superarm.navigation import RoadNetwork, Vehicle
 from superarm.navigation.charging import Station, StationPlaces
 from superarm.oracles.reach import Tree
 from superarm.service.database import Database, now_us
 from superarm.service.http.alarms import Alarms
+from superarm.service.http.answers import packed
 from superarm.service.http.connections import Limits
 from superarm.service.http.keys import Key, KeyRing
 from superarm.service.http.metrics import Gauges, Metrics
@@ -280,6 +279,10 @@ class ServiceState:
             detail = f"more than {self.settings.rate:g} requests per second; wait {wait} s"
             raise Refused(429, detail, {"retry-after": str(wait)})
 
+    def spend(self, key: Key, cost: float) -> None:
+        """Count requests against a key's rate for what was answered already."""
+        self.rates.spend(key.id, cost)
+
     # ---- questions and reports
 
     async def on_router(self, question: Callable[[Current], _Result], key: Key) -> _Result:
@@ -353,14 +356,12 @@ class ServiceState:
 
     # ---- numbers
 
-    def network_json(self, edges: Rows | None, left_out: int = 0) -> bytes:
-        """Return the roads as packed GeoJSON; the whole network is made once."""
-        if edges is not None:
-            some = self.navigator.geography.feature_collection(edges, left_out)
-            return gzip.compress(some, 4)
+    def whole_map(self) -> bytes:
+        """Return all roads as packed GeoJSON, which is made once."""
         if self._network is None:
             everything = np.arange(self.network.n_edges)
-            self._network = gzip.compress(self.navigator.geography.feature_collection(everything))
+            pieces = self.navigator.geography.feature_pieces(everything, 0)
+            self._network = b"".join(packed(pieces))
         return self._network
 
     def _fresh(self, name: str, ask: Callable[[], _Result]) -> _Result:
