@@ -29,6 +29,7 @@ NAMES = (
     "exploring",
     "planning",
     "charges",
+    "readers",
     "hierarchies",
     "tenants",
 )

@@ -33,6 +33,7 @@ MEASURED = {
     "exploring": "what limits on exploring cost",
     "planning": "plans with charging stops, reach, matrices",
     "charges": "what trips cost the learner, and what they are charged",
+    "readers": "slow readers of large answers",
     "hierarchies": "contraction hierarchies beside plain search",
     "service": "the service under load",
     "service-compare": "the same, two versions side by side",

@@ -205,10 +205,16 @@ class Client:
         answer: dict[str, Any] = self._ask("POST", "/v1/traces", body)
         return answer
 
-    def belief(self, vehicle: str = "car", bbox: str | None = None) -> dict[str, Any]:
-        """Return what is believed of every edge, as columns."""
-        query = {"vehicle": vehicle} | ({} if bbox is None else {"bbox": bbox})
-        answer: dict[str, Any] = self._ask("GET", f"/v1/belief?{urlencode(query)}")
+    def belief(
+        self, vehicle: str = "car", bbox: str | None = None, most: int | None = None
+    ) -> dict[str, Any]:
+        """Return what is believed of the energy of edges, as columns.
+
+        Of networks beyond 12,000 edges a box or a number of edges must be asked for.
+        """
+        query: dict[str, object] = {"vehicle": vehicle, "bbox": bbox, "most": most}
+        given = {name: value for name, value in query.items() if value is not None}
+        answer: dict[str, Any] = self._ask("GET", f"/v1/belief?{urlencode(given)}")
         return answer
 
     def stats(self) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def test_a_large_network_is_served_from_an_ensemble(tmp_path: Path) -> None:
     options = ["--network", "city.npz", "--database", database, "--rate", "1000000"]
     with running(tmp_path, *options, key=key) as server:
         client = server.client()
-        prior = client.belief()
+        prior = client.belief(most=EDGES)
         for number in range(8):
             edges, energies = trip_between(city, rng, 40)
             each: dict[str, Any] = {"edge_energy_wh": energies}
@@ -39,7 +39,7 @@ def test_a_large_network_is_served_from_an_ensemble(tmp_path: Path) -> None:
         assert route["energy_low_wh"] < route["energy_wh"] < route["energy_high_wh"]
         explored = client.route(edges[0], edges[-1], mode="explore")
         assert explored["edges"][-1] == edges[-1]
-        learned = client.belief()
+        learned = client.belief(most=EDGES)
         assert server.stop() == 0
     places = np.flatnonzero(np.array(learned["count"]) > 0)
     assert places.size > 50
@@ -48,14 +48,14 @@ def test_a_large_network_is_served_from_an_ensemble(tmp_path: Path) -> None:
     with running(tmp_path, *options, key=key) as server:
         server.learned(8)
         assert not [line for line in server.lines if "reading all trips again" in line]
-        again = server.client().belief()
+        again = server.client().belief(most=EDGES)
         assert_allclose(again["energy_wh"], learned["energy_wh"], atol=2e-3)
         assert_allclose(again["energy_std_wh"], learned["energy_std_wh"], atol=2e-3)
         server.stop()
     with running(tmp_path, *options, "--retain-days", "0.0000001", key=key) as server:
         server.learned(8)
         assert server.client().trips() == []
-        folded = server.client().belief()
+        folded = server.client().belief(most=EDGES)
         # the same trips, solved for anew: apart by no more than tolerances allow
         apart = np.abs(np.array(folded["energy_wh"]) - np.array(learned["energy_wh"]))
         assert (apart <= 0.5 * np.array(learned["energy_std_wh"]) + 2e-3).all()

@@ -1,6 +1,7 @@
 """Between the map's plane and the globe: longitude and latitude, and the nearest road."""
 
 import json
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +15,7 @@ _METRES_PER_DEGREE = 111_320.0
 _DIGITS = 6  # a tenth of a metre
 _RANK_SPEEDS_MS = (12.0, 15.0, 20.0, 26.0)
 _RANKS = {"motorway": 5, "trunk": 5, "primary": 4, "secondary": 3, "tertiary": 2}
+_EDGES_OF_PIECE = 200  # 50 kB
 _OTHER_WAY = 60.0  # degrees between a heading and a road that is not meant
 
 
@@ -147,42 +149,45 @@ class Geography:
         longest = np.argsort(-self.network.length_m[highest], kind="stable")[:most]
         return np.sort(highest[longest])
 
-    def feature_collection(self, edges: Rows, left_out: int = 0) -> bytes:
-        """Return edges as GeoJSON lines with the facts a map needs.
+    def feature_pieces(self, edges: Rows, left_out: int) -> Iterator[bytes]:
+        """Yield edges as GeoJSON lines with the facts a map needs, some hundreds at a time.
 
         Args:
             edges: positions, shape (k,).
             left_out: how many less important ones are not among them.
         """
-        network, rank = self.network, self.rank
-        heights = network.junction_height_m
-        features: list[dict[str, Any]] = []
-        for edge in edges.tolist():
-            ends = heights[network.from_junction[edge]], heights[network.to_junction[edge]]
-            features.append(
-                {
-                    "type": "Feature",
-                    "id": edge,
-                    "geometry": {
-                        "type": "LineString",
-                        "coordinates": self.line(np.array([edge])),
-                    },
-                    "properties": {
-                        "edge": str(network.edge_ids[edge]),
-                        "length_m": round(float(network.length_m[edge]), 1),
-                        "speed_ms": round(float(network.speed_ms[edge]), 2),
-                        "lanes": int(network.lanes[edge]),
-                        "rank": int(rank[edge]),
-                        "street": str(network.streets[edge]),
-                        "start_height_m": round(float(ends[0]), 1),
-                        "end_height_m": round(float(ends[1]), 1),
-                    },
-                }
-            )
+        network = self.network
         collection: dict[str, Any] = {"type": "FeatureCollection", "name": network.name}
         collection |= {"edges": network.n_edges, "left_out": left_out}
-        collection |= {"water": network.water.n_pieces, "features": features}
-        return json.dumps(collection, separators=(",", ":")).encode()
+        collection |= {"water": network.water.n_pieces, "features": []}
+        yield _json(collection).removesuffix(b"]}")
+        for begin in range(0, edges.size, _EDGES_OF_PIECE):
+            some = edges[begin : begin + _EDGES_OF_PIECE].tolist()
+            yield b"," * (begin > 0) + b",".join(_json(self._feature(edge)) for edge in some)
+        yield b"]}"
+
+    def _feature(self, edge: int) -> dict[str, Any]:
+        network = self.network
+        heights = network.junction_height_m
+        return {
+            "type": "Feature",
+            "id": edge,
+            "geometry": {"type": "LineString", "coordinates": self.line(np.array([edge]))},
+            "properties": {
+                "edge": str(network.edge_ids[edge]),
+                "length_m": round(float(network.length_m[edge]), 1),
+                "speed_ms": round(float(network.speed_ms[edge]), 2),
+                "lanes": int(network.lanes[edge]),
+                "rank": int(self.rank[edge]),
+                "street": str(network.streets[edge]),
+                "start_height_m": round(float(heights[network.from_junction[edge]]), 1),
+                "end_height_m": round(float(heights[network.to_junction[edge]]), 1),
+            },
+        }
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
 
 
 def metres_per_degree(latitude: float) -> Vector:

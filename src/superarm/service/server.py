@@ -20,6 +20,10 @@ DRAIN_S = 20
 SWITCH_S = 0.0005
 """How long one thread may keep others waiting: requests go through three of them."""
 
+SEND_BUFFER = 128 * 2**10
+"""Bytes of answers that the system holds for one connection, which it may double. By itself it
+takes some megabytes of an answer that nobody reads."""
+
 KEEP_ALIVE_S = 75
 """Longer than proxies keep theirs, so that none sends a request into a closing connection."""
 
@@ -60,7 +64,7 @@ def serve(
         timeout_keep_alive=KEEP_ALIVE_S,
         backlog=2048,
     )
-    with _listening_socket(host, port) as sock:
+    with listening_socket(host, port) as sock:
         number = sock.getsockname()[1]
         shown = f"[{host}]" if ":" in host else host
         if listening is not None:
@@ -82,11 +86,13 @@ def _signals_end_quietly() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _listening_socket(host: str, port: int) -> socket.socket:
+def listening_socket(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; zero is any port that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)  # connections inherit it
     try:
         sock.bind((host, port))
     except OSError as error:

@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,10 @@ import pytest
 
 from services import Server, add_key, running, small_city
 from superarm.client import Client
-from superarm.matching import random_routes
+from superarm.matching import hmm, points, random_routes, roads, trees
 from superarm.matching.trial import driven
 from superarm.navigation import Geography, Vehicle, deterministic_energy
+from superarm.service.trips.traces import TraceIn, TraceReader, prepare
 
 CITY = small_city(1000)
 WHEN = "2026-03-01T08:15:00+01:00"
@@ -72,6 +75,57 @@ def test_raw_gps_is_matched_stored_and_learned(served: tuple[Server, str]) -> No
     assert again.status == 200
     assert again.json["trips"][0]["status"] == "duplicate"
     server.learned(6)
+
+
+def test_one_key_does_not_take_the_places_of_another(
+    served: tuple[Server, str], folder: Path
+) -> None:
+    """Eighteen connections of one key once gave another one 503: the places were common."""
+    server, _ = served
+    database = str(folder / "trips.db")
+    greedy, modest = (add_key(database, "report", name) for name in ("greedy", "modest"))
+    _, body = a_trace(8)
+    many = 5_000 // len(body["seconds"])
+    stop = threading.Event()
+
+    def floods(number: int) -> None:
+        while not stop.is_set():
+            long = body | {"trace_id": f"long-{number}", "seconds": list(range(5_000))}
+            for name in ("longitude", "latitude", "used_wh"):
+                long[name] = (body[name] * (many + 1))[:5_000]
+            server.ask("POST", "/v1/traces", long, {"authorization": f"Bearer {greedy}"})
+
+    with ThreadPoolExecutor(24) as pool:
+        for number in range(24):
+            pool.submit(floods, number)
+        try:
+            for seed in range(5):
+                own = a_trace(seed)[1] | {"trace_id": f"modest-{seed}"}
+                answer = server.ask(
+                    "POST", "/v1/traces", own, {"authorization": f"Bearer {modest}"}
+                )
+                assert answer.status in {200, 201}
+        finally:
+            stop.set()
+
+
+def test_nothing_is_compiled_for_the_first_trace() -> None:
+    """What a server prepares before it is ready is all that any trace needs."""
+    modules = [hmm, points, roads, trees]
+    compiled = {
+        f"{module.__name__}.{name}": thing
+        for module in modules
+        for name, thing in vars(module).items()
+        if hasattr(thing, "signatures")
+    }
+    assert len(compiled) > 8
+    prepare()
+    before = {name: len(thing.signatures) for name, thing in compiled.items()}
+    reader = TraceReader(CITY)
+    for seed in range(3):
+        _, body = a_trace(seed)
+        assert reader.read(TraceIn.model_validate(body))[1]
+    assert {name: len(thing.signatures) for name, thing in compiled.items()} == before
 
 
 def test_points_are_not_kept(served: tuple[Server, str], folder: Path) -> None:

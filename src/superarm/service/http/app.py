@@ -15,6 +15,7 @@ from superarm.service.http.assets import add_page
 from superarm.service.http.charging import add_charging
 from superarm.service.http.description import describe
 from superarm.service.http.gate import Gate
+from superarm.service.http.maps import add_maps
 from superarm.service.http.problems import ANY_KEY, answer_errors, problems
 from superarm.service.http.questions import add_questions
 from superarm.service.http.refused import Refused
@@ -59,6 +60,7 @@ def make_app(
     app.state.parts = state
     answer_errors(app)
     add_questions(app, state)
+    add_maps(app, state)
     add_water(app, state)
     add_surveys(app, state)
     add_charging(app, state)

@@ -2,14 +2,11 @@
 
 import asyncio
 import zlib
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from starlette.types import Message, Receive
 
 from superarm.service.http.access import MOST_VALUES
-from superarm.service.http.keys import Key
 from superarm.service.http.refused import Refused
 
 MOST_UNPACKED = 16 * 2**20
@@ -29,38 +26,6 @@ DRAIN_S, MOST_DRAINED = 2.0, 8 * 2**20
 
 _GZIP = 16 + zlib.MAX_WBITS
 _WORTH_A_THREAD = 2_000
-
-
-class Budget:
-    """Room for bodies that are being read, so that unfinished ones cannot fill the memory."""
-
-    def __init__(self) -> None:
-        """Start empty."""
-        self._total = 0
-        self._of_key: Counter[str] = Counter()
-
-    @contextmanager
-    def held(self, key: Key) -> Iterator[Callable[[int], None]]:
-        """Yield what takes more room, or refuses; all of it is given back at the end."""
-        mine = 0
-
-        def take(size: int) -> None:
-            nonlocal mine
-            full = self._total + size > MOST_BUFFERED
-            if full or self._of_key[key.id] + size > MOST_BUFFERED_PER_KEY:
-                detail = "too many large bodies at one time; try again, or send smaller ones"
-                raise Refused(503, detail, {"retry-after": "2"})
-            mine += size
-            self._total += size
-            self._of_key[key.id] += size
-
-        try:
-            yield take
-        finally:
-            self._total -= mine
-            self._of_key[key.id] -= mine
-            if self._of_key[key.id] <= 0:
-                del self._of_key[key.id]
 
 
 def has_body(headers: dict[str, bytes]) -> bool:
@@ -99,7 +64,7 @@ def bounded(body: bytes, most_values: int = MOST_VALUES) -> int:
 
 
 async def checked_body(
-    headers: dict[str, bytes], receive: Receive, most: int, take: Callable[[int], None]
+    headers: dict[str, bytes], receive: Receive, most: int, take: Callable[[int], bool]
 ) -> bytes:
     """Return the body; of one that is refused, hear some more, so that the answer is heard."""
     more = True
@@ -138,7 +103,7 @@ async def drained(receive: Receive) -> None:
 
 
 async def _body(
-    headers: dict[str, bytes], receive: Receive, most: int, take: Callable[[int], None]
+    headers: dict[str, bytes], receive: Receive, most: int, take: Callable[[int], bool]
 ) -> bytes:
     """Return the body, decompressed; stop as soon as it is too large."""
     unpack = _unpacking(headers, most)
@@ -161,7 +126,9 @@ async def _body(
         size += len(chunk)
         if sent > most or size > MOST_UNPACKED:
             raise _too_large(most if sent > most else MOST_UNPACKED)
-        take(len(chunk))
+        if not take(len(chunk)):
+            detail = "too many large bodies at one time; try again, or send smaller ones"
+            raise Refused(503, detail, {"retry-after": "2"})
         parts.append(chunk)
     if unpack is not None and (not unpack.eof or unpack.unused_data):
         raise Refused(400, "the gzip body is incomplete, or has more than one part")

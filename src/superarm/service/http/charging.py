@@ -3,9 +3,10 @@
 import asyncio
 from typing import Annotated
 
-from fastapi import FastAPI, Query, Response
+from fastapi import FastAPI, Query, Request, Response
 
 from superarm.service.http.access import Reading
+from superarm.service.http.assets import Asset
 from superarm.service.http.prices import price_of_plan
 from superarm.service.http.problems import ANY_BODY, ANY_KEY, problems
 from superarm.service.http.state import ServiceState
@@ -24,7 +25,7 @@ _COST_OF_STATIONS, _COST_OF_PLACES = 5.0, 5.0
 def add_charging(app: FastAPI, state: ServiceState) -> None:
     """Add the endpoints."""
     desk = ChargingDesk(state.navigator, state.stations)
-    known = desk.stations()
+    known = Asset.of(desk.stations(), "application/json")
 
     price = price_of_plan(state.network.n_edges, state.stations.edges.size)
     names = PlaceNames(state.navigator.geography, state.stations)
@@ -51,10 +52,10 @@ def add_charging(app: FastAPI, state: ServiceState) -> None:
         responses=problems(*ANY_KEY),
         tags=["map"],
     )
-    async def stations(key: Reading) -> Response:
+    async def stations(request: Request, key: Reading) -> Response:
         """Return the charging stations as GeoJSON."""
         state.charge(key, _COST_OF_STATIONS)
-        return Response(known, media_type="application/json")
+        return known.answer(request)
 
     @app.post(
         "/v1/plans",

@@ -12,7 +12,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from superarm.service.http.metrics import Metrics
+from superarm.service.http.metrics import Gauges, Metrics
 
 MOST_HEAD = 64 * 2**10
 """Bytes of a request's first line and headers; likewise of what surrounds the parts of a body."""
@@ -33,12 +33,14 @@ class Limits:
         per_address: connections from one address; a proxy is one address.
         head_s: until the headers of a request are complete.
         write_s: until a client takes what is sent to it.
+        answer_s: until a client has taken all of an answer.
     """
 
     in_all: int = 1_000
     per_address: int = 256
     head_s: float = 10.0
     write_s: float = 30.0
+    answer_s: float = 300.0
 
 
 class Door:
@@ -48,13 +50,24 @@ class Door:
         """Start without any."""
         self.limits = limits
         self._metrics = metrics
+        self._open: set[GuardedProtocol] = set()
         self._by_address: Counter[str] = Counter()
         self._waiting: OrderedDict[GuardedProtocol, None] = OrderedDict()
+        metrics.show(self._gauges)
+
+    def _gauges(self) -> Gauges:
+        # asked for by another thread: a copy, since connections come and go meanwhile
+        buffered = sum(one.transport.get_write_buffer_size() for one in list(self._open))
+        return {
+            "connections": ("Connections that are open.", len(self._open), ()),
+            "buffered_bytes": ("Bytes in connections' buffers, not yet sent.", buffered, ()),
+        }
 
     def opened(self, connection: "GuardedProtocol") -> bool:
         """Say whether a new connection may stay; others may have to go."""
         address = connection.address
         self._by_address[address] += 1
+        self._open.add(connection)
         if self._by_address[address] > self.limits.per_address:
             if not self._close_one(address):
                 return False
@@ -82,6 +95,7 @@ class Door:
     def closed(self, connection: "GuardedProtocol") -> None:
         """Forget a connection."""
         self._waiting.pop(connection, None)
+        self._open.discard(connection)
         address = connection.address
         self._by_address[address] -= 1
         if self._by_address[address] <= 0:
@@ -173,6 +187,7 @@ class GuardedProtocol(HttpToolsProtocol):
             raise ValueError(msg)  # the parser stops, the client is told 400
         state: Any = self.scope["state"]
         state["let_in"] = self._let_in
+        state["has_left"] = self.transport.is_closing
         super().on_headers_complete()
 
     def _let_in(self) -> None:
@@ -182,6 +197,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Wait for the next request, or for the client to take the last answer."""
         super().on_response_complete()
+        self._stop("slow answer")
         if self.transport.is_closing():
             if self.transport.get_write_buffer_size() and self._counted:
                 self._start("slow reader", self.door.limits.write_s)
@@ -196,6 +212,8 @@ class GuardedProtocol(HttpToolsProtocol):
         """Give the client some time to read; meanwhile it may be closed for others."""
         super().pause_writing()
         self._start("slow reader", self.door.limits.write_s)
+        if "slow answer" not in self._timers:
+            self._start("slow answer", self.door.limits.answer_s)
         self.door.waits(self)
 
     def resume_writing(self) -> None:

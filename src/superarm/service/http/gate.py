@@ -1,21 +1,37 @@
 """What every request passes: its id, the host, limits of size, headers, a line in the log."""
 
-import json
 import logging
 import re
 import secrets
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from superarm.service.http.access import Needs, Operations, Public
-from superarm.service.http.bodies import Budget, bounded, checked_body, drained, has_body, replay
+from superarm.service.http.answers import (
+    MOST_UNSENT,
+    MOST_UNSENT_PER_KEY,
+    Handing,
+    NoRoomError,
+    refuse,
+)
+from superarm.service.http.bodies import (
+    MOST_BUFFERED,
+    MOST_BUFFERED_PER_KEY,
+    bounded,
+    checked_body,
+    drained,
+    has_body,
+    replay,
+)
+from superarm.service.http.budget import Budget
 from superarm.service.http.keys import Key
-from superarm.service.http.metrics import Metrics
+from superarm.service.http.metrics import Gauges, Metrics
 from superarm.service.http.refused import Refused
 
 MOST_AT_ONCE = 200
@@ -68,6 +84,10 @@ class Doorkeeper(Protocol):
         """Count requests against a key, or refuse."""
         ...
 
+    def spend(self, key: Key, cost: float, /) -> None:
+        """Count requests against a key that were answered already."""
+        ...
+
 
 class Gate:
     """ASGI middleware around the application: who asks, what for, and how much of it.
@@ -94,7 +114,9 @@ class Gate:
         self._keeper = keeper
         self._metrics = metrics
         self._hosts = hosts
-        self._budget = Budget()
+        self._bodies = Budget(MOST_BUFFERED, MOST_BUFFERED_PER_KEY)
+        self._unsent = Budget(MOST_UNSENT, MOST_UNSENT_PER_KEY)
+        metrics.show(self._gauges)
         self._at_once: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -130,14 +152,17 @@ class Gate:
             self._check_host(headers)
             await self._let_in(scope, headers, receive, answering)
         except Refused as refused:
-            await _refuse(answering, refused, request_id)
+            await refuse(answering, refused, request_id)
+        except NoRoomError:
+            detail = "too many large answers wait for their clients to read them; try again"
+            await refuse(answering, Refused(503, detail, {"retry-after": "2"}), request_id)
         except Exception as error:
             if _has_gone(error):  # nobody is there to be answered
                 return
             logger.exception("unexpected", extra={"request_id": request_id})
             if not answer["begun"]:
                 sorry = Refused(500, "something went wrong here; it has been logged")
-                await _refuse(answering, sorry, request_id)
+                await refuse(answering, sorry, request_id)
         finally:
             self._log(scope, request_id, int(answer["status"]), time.perf_counter() - began)
 
@@ -152,7 +177,8 @@ class Gate:
             if access.is_counted:
                 self._keeper.stranger(address)
             _let_in(scope)
-            await self._app(scope, receive, send)
+            handing = Handing(send, lambda _: True, lambda _: None, _has_left(scope))
+            await self._app(scope, receive, handing.send)
             return
         # before anything of the body is read: who asks, may they, and have they asked too often
         closing = {"connection": "close"} if has_body(headers) else {}
@@ -185,14 +211,15 @@ class Gate:
         access: Needs,
     ) -> None:
         """Answer a request that is let in; its body is read within the operation's limits."""
-        if not has_body(headers):
-            await self._app(scope, receive, send)
-            return
-        with self._budget.held(key) as take:
-            body = await checked_body(headers, receive, access.most_body, take)
-            values = bounded(body, access.most_values)
-            self._keeper.charge(key, values / VALUES_PER_REQUEST)
-            await self._app(scope, replay(body, receive), send)
+        with self._unsent.held(key.id) as wait, self._bodies.held(key.id) as take:
+            spend = partial(self._keeper.spend, key)
+            handing = Handing(send, wait, spend, _has_left(scope))
+            if has_body(headers):
+                body = await checked_body(headers, receive, access.most_body, take)
+                values = bounded(body, access.most_values)
+                self._keeper.charge(key, values / VALUES_PER_REQUEST)
+                receive = replay(body, receive)
+            await self._app(scope, receive, handing.send)
 
     def _require_few(self, key: Key) -> None:
         """Refuse a key that asks too much."""
@@ -200,6 +227,15 @@ class Gate:
         if self._at_once[key.id] >= MOST_AT_ONCE:
             detail = f"more than {MOST_AT_ONCE} requests with this key at one time"
             raise Refused(429, detail, {"retry-after": "1"})
+
+    def _gauges(self) -> Gauges:
+        return {
+            "unsent_bytes": (
+                "Bytes of answers that wait for their clients to read, connections' buffers aside.",
+                self._unsent.total,
+                (),
+            )
+        }
 
     def _check_host(self, headers: dict[str, bytes]) -> None:
         if self._hosts is None:
@@ -233,6 +269,12 @@ def _let_in(scope: Scope) -> None:
         told()
 
 
+def _has_left(scope: Scope) -> Callable[[], bool]:
+    """Return what says whether the client has left, if the connection knows."""
+    has_left: Callable[[], bool] = scope["state"].get("has_left", lambda: False)
+    return has_left
+
+
 def _has_gone(error: Exception) -> bool:
     """Say whether a client was cut off, or has left, while it was being answered."""
     if isinstance(error, OSError):
@@ -248,19 +290,3 @@ def _bearer_of(headers: dict[str, bytes]) -> str | None:
 def _request_id(headers: dict[str, bytes]) -> str:
     given = headers.get("x-request-id", b"").decode("latin-1")
     return given if _REQUEST_ID.match(given) else secrets.token_hex(8)
-
-
-async def _refuse(send: Send, refused: Refused, request_id: str) -> None:
-    body = json.dumps({"detail": refused.detail, "request_id": request_id}).encode()
-    headers = {"content-type": "application/json", "content-length": str(len(body))}
-    await send(
-        {
-            "type": "http.response.start",
-            "status": refused.status,
-            "headers": [
-                (name.encode(), value.encode())
-                for name, value in (headers | refused.headers).items()
-            ],
-        }
-    )
-    await send({"type": "http.response.body", "body": body})

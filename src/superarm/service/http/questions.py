@@ -1,20 +1,15 @@
-"""Endpoints that ask: routes, the map, what is believed, how it is doing."""
+"""Endpoints that ask: routes, and how the service is doing."""
 
 import asyncio
-import gzip
 from datetime import timedelta
 from typing import Annotated, Any
 
-import numpy as np
-from fastapi import Body, FastAPI, Query, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi import Body, FastAPI, Query, Response
 
-from superarm.arrays import Rows
 from superarm.service.http.access import Reading
 from superarm.service.http.keys import RANKS, Key
 from superarm.service.http.prices import price_of_front, price_of_route
 from superarm.service.http.problems import ANY_BODY, ANY_KEY, problems
-from superarm.service.http.refused import Refused
 from superarm.service.http.schemas import (
     AlarmOut,
     Calibration,
@@ -23,39 +18,19 @@ from superarm.service.http.schemas import (
     TimeCalibration,
 )
 from superarm.service.http.state import ServiceState
-from superarm.service.model.fleet import CLASSES
-from superarm.service.model.vehicle import ClassName
 from superarm.service.routes.schemas import (
-    BeliefAnswer,
     FrontAnswer,
     FrontQuery,
-    RoadCollection,
     RouteAnswer,
     RouteRequest,
 )
 from superarm.service.trips.standings import Standing
 from superarm.service.trips.store import EPOCH, Sums
 
-COST_OF_MAP, DRAWN_EDGES = 20.0, 10.0
-"""What a map costs, in plain requests, and how many things drawn on it cost one more."""
-
-_SHOWN_EDGES, _COST_OF_NUMBERS = 50.0, 10.0
+_COST_OF_NUMBERS = 10.0
 _TELLING = 2.0
 _FEW = 10
 
-BoxText = Annotated[
-    str | None,
-    Query(
-        description="West, south, east, north in degrees.",
-        pattern=r"^-?\d+(\.\d+)?(,-?\d+(\.\d+)?){3}$",
-        max_length=100,
-        examples=["6.10,49.59,6.15,49.62"],
-    ),
-]
-_Most = Annotated[
-    int | None,
-    Query(ge=1, le=1_000_000, description="Edges at most, the most important ones first."),
-]
 _EXAMPLES = {
     "by edges": {
         "summary": "Between two edges",
@@ -75,16 +50,6 @@ _EXAMPLES = {
         },
     },
 }
-
-
-class GeoJson(JSONResponse):
-    """A map, as bytes that are JSON already."""
-
-    media_type = "application/geo+json"
-
-    def render(self, content: bytes) -> bytes:
-        """Return the content as it is."""
-        return content
 
 
 def add_questions(app: FastAPI, state: ServiceState) -> None:
@@ -131,51 +96,6 @@ def add_questions(app: FastAPI, state: ServiceState) -> None:
         return Response(body, media_type="application/json")
 
     @app.get(
-        "/v1/network",
-        operation_id="get_network",
-        response_model=RoadCollection,
-        response_class=GeoJson,
-        responses=problems(*ANY_KEY, 422),
-        tags=["map"],
-    )
-    async def network(
-        request: Request, key: Reading, bbox: BoxText = None, most: _Most = None
-    ) -> Response:
-        """Return the roads as GeoJSON; ids of features are the positions used in `/v1/belief`."""
-        state.charge(key, COST_OF_MAP)
-        edges, left_out = await asyncio.to_thread(_edges_in, state, bbox, most)
-        if edges is not None:  # the whole network is made once, parts of it again and again
-            state.charge(key, edges.size / DRAWN_EDGES)
-        body = await asyncio.to_thread(state.network_json, edges, left_out)
-        if "gzip" in request.headers.get("accept-encoding", ""):
-            return GeoJson(body, headers={"content-encoding": "gzip", "vary": "accept-encoding"})
-        return GeoJson(await asyncio.to_thread(gzip.decompress, body))
-
-    @app.get(
-        "/v1/belief",
-        operation_id="get_belief",
-        response_model=BeliefAnswer,
-        responses=problems(*ANY_KEY, 422, 503),
-        tags=["map"],
-    )
-    async def belief(
-        key: Reading, bbox: BoxText = None, most: _Most = None, vehicle: ClassName = "car"
-    ) -> Response:
-        """Return what is believed of the energy of every edge, as columns."""
-        edges, _ = await asyncio.to_thread(_edges_in, state, bbox, most)
-        size = state.network.n_edges if edges is None else edges.size
-        price = COST_OF_MAP + size / _SHOWN_EDGES
-        state.charge(key, price)
-        body = await state.on_router(
-            lambda current: state.navigator.belief(
-                current.posterior, vehicle, CLASSES[vehicle], edges
-            ),
-            key,
-            price,
-        )
-        return Response(body, media_type="application/json")
-
-    @app.get(
         "/v1/stats",
         operation_id="get_stats",
         responses=problems(*ANY_KEY, 503),
@@ -185,14 +105,6 @@ def add_questions(app: FastAPI, state: ServiceState) -> None:
         """Return trips, energies, and whether predictions were as sure as they claimed."""
         state.charge(key, _COST_OF_NUMBERS)
         return stats_for(state, key)
-
-
-def box_of(bbox: str) -> tuple[float, float, float, float]:
-    """Return west, south, east and north of a text that has their form."""
-    west, south, east, north = (float(part) for part in bbox.split(","))
-    if west > east or south > north:
-        raise Refused(422, "bbox must be west,south,east,north with west <= east, south <= north")
-    return west, south, east, north
 
 
 def stats_for(state: ServiceState, key: Key) -> StatsAnswer:
@@ -321,16 +233,3 @@ def _calibration(sums: Sums) -> Calibration:
         std_z=spread,
         energy_ratio=ratio,
     )
-
-
-def _edges_in(state: ServiceState, bbox: str | None, most: int | None) -> tuple[Rows | None, int]:
-    """Return the edges of a part of the map, none for all of them, and how many were left out."""
-    geography, everything = state.navigator.geography, state.network.n_edges
-    if bbox is None:
-        if most is None or most >= everything:
-            return None, 0
-        shown = geography.most_important(np.arange(everything), most)
-        return shown, everything - shown.size
-    inside = geography.inside(box_of(bbox))
-    shown = inside if most is None else geography.most_important(inside, most)
-    return shown, inside.size - shown.size

@@ -1,6 +1,7 @@
 """How often a key may ask: a bucket of tokens each."""
 
 import math
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -24,28 +25,35 @@ class RateLimit:
         """Start with full buckets."""
         self._rate, self._burst, self._clock = rate, burst, clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._lock = threading.RLock()  # endpoints charge from threads
 
     @property
     def affordable(self) -> float:
         """The most that one request can cost and be paid for in full."""
         return (_LARGE + MOST_DEBT) * self._burst
 
-    def spend(self, key: str, cost: float) -> None:
-        """Take tokens for what a request has taken beyond its price; debt has a limit."""
-        now = self._clock()
-        level, last = self._buckets.pop(key, (self._burst, now))
-        level = min(self._burst, level + (now - last) * self._rate)
-        self._buckets[key] = (max(level - cost, -MOST_DEBT * self._burst), now)
-
     def wait_s(self, key: str, cost: float = 1.0) -> int:
         """Take tokens from a key's bucket; return zero, or the seconds to wait instead."""
+        with self._lock:
+            level = self._level(key)
+            # what exceeds a bucket needs one that is nearly full: its request has cost some already
+            large = cost > _LARGE * self._burst and level >= _LARGE * self._burst
+            if level >= cost or large:
+                self.spend(key, cost)
+                return 0
+        return max(1, math.ceil((min(cost, self._burst) - level) / self._rate))
+
+    def spend(self, key: str, cost: float) -> None:
+        """Take tokens from a key's bucket for what was done already; it may owe some."""
+        with self._lock:
+            level = max(self._level(key) - cost, -MOST_DEBT * self._burst)
+            self._buckets[key] = (level, self._clock())
+            self._buckets.move_to_end(key)
+            if len(self._buckets) > _MOST_KEYS:
+                self._buckets.popitem(last=False)
+
+    def _level(self, key: str) -> float:
+        """Return what is in a key's bucket now."""
         now = self._clock()
-        level, last = self._buckets.pop(key, (self._burst, now))
-        level = min(self._burst, level + (now - last) * self._rate)
-        # what exceeds a bucket needs one that is nearly full: its request has cost some already
-        enough = level >= cost or (cost > _LARGE * self._burst and level >= _LARGE * self._burst)
-        owed = max(level - cost, -MOST_DEBT * self._burst)
-        self._buckets[key] = (owed if enough else level, now)
-        if len(self._buckets) > _MOST_KEYS:
-            self._buckets.popitem(last=False)
-        return 0 if enough else max(1, math.ceil((min(cost, self._burst) - level) / self._rate))
+        level, last = self._buckets.get(key, (self._burst, now))
+        return min(self._burst, level + (now - last) * self._rate)

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import gzip
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,13 +14,13 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from superarm.arrays import Rows
 from superarm.errors import InfeasibleError
 from superarm.navigation import RoadNetwork, Vehicle
 from superarm.navigation.charging import Station, StationPlaces
 from superarm.oracles.reach import Tree
 from superarm.service.database import Database, now_us
 from superarm.service.http.alarms import Alarms
+from superarm.service.http.answers import packed
 from superarm.service.http.connections import Limits
 from superarm.service.http.keys import Key, KeyRing
 from superarm.service.http.metrics import Gauges, Metrics
@@ -49,6 +48,7 @@ from superarm.service.trips.intake import MOST_SUGGESTIONS, Checked, Intake
 from superarm.service.trips.schemas import TripIn, TripOutcome
 from superarm.service.trips.standings import Standing, set_aside
 from superarm.service.trips.store import Sums, TripStore
+from superarm.service.trips.traces import TraceIn, TraceOutcome, TraceReader, prepare
 from superarm.service.trips.writing import Writer
 
 logger = logging.getLogger("superarm.service")
@@ -60,6 +60,7 @@ _LOOKS_PER_SECOND = 4.0
 _WARM_UPS = 20
 _NEAR_S = 180.0  # how far apart the ends of warm-up routes are on large networks
 _WORK_OF_TRIP, _WORK_OF_SLICE = 100, 5_000
+_MOST_TRACES, _TRACES_OF_KEY = 64, 8  # that wait to be matched, in all and of one key
 
 
 def slices(trips: Sequence[TripIn]) -> Iterator[list[TripIn]]:
@@ -153,6 +154,9 @@ class ServiceState:
         self.ready = False
         self._router = Turns("routing", settings.most_waiting_routes)
         self._checker = ThreadPoolExecutor(1, "checking")
+        # routes and reports do not wait for it
+        self._matcher = Turns("matching", _MOST_TRACES, _TRACES_OF_KEY / _MOST_TRACES)
+        self._traces = TraceReader(self.network)
         self._network: bytes | None = None
         self._remembered: dict[str, tuple[float, Any]] = {}
 
@@ -172,6 +176,8 @@ class ServiceState:
             poll_s=settings.poll_s,
             retain_days=settings.retain_days,
         )
+        # compiled while the learner starts; the first start on a machine takes ten seconds for it
+        self._compiling = self._checker.submit(prepare)
         self.watch = Watch(self.database, self.keys)
         fleet = self.fleet
         shared = SharedPosteriors(fleet.n_arms, fleet.n_draws, fleet.time_model)
@@ -186,6 +192,7 @@ class ServiceState:
         self.writer.close()
         self.learning.stop()
         self._router.close()
+        self._matcher.close()
         self.watch.close()
         self.database.close()
 
@@ -201,6 +208,8 @@ class ServiceState:
         self.alarms.say("drift", current.drift)
         self.alarms.say("contradiction", current.contradiction)
         if not self.ready:
+            if error := self._compiling.exception():
+                logger.error("traces cannot be matched", exc_info=error)
             self._router.now(self._warm_up)
             # what is there now stays: looking through all of it again takes tenths of a second
             gc.collect()
@@ -281,6 +290,10 @@ class ServiceState:
             detail = f"more than {self.settings.rate:g} requests per second; wait {wait} s"
             raise Refused(429, detail, {"retry-after": str(wait)})
 
+    def spend(self, key: Key, cost: float) -> None:
+        """Count requests against a key's rate for what was answered already."""
+        self.rates.spend(key.id, cost)
+
     # ---- questions and reports
 
     async def on_router(
@@ -308,6 +321,14 @@ class ServiceState:
     def _asked(self, question: Callable[[Current], _Result]) -> _Result:
         with self.posteriors.reading() as current:
             return question(current)
+
+    async def on_matcher(self, trace: TraceIn, key: Key) -> tuple[TraceOutcome, list[TripIn]]:
+        """Match a trace in the matching thread, where keys take turns, or say it is full."""
+        try:
+            return await self._matcher.run(key.id, lambda: self._traces.read(trace))
+        except FullError:
+            detail = "too many traces are being matched; try again"
+            raise Refused(503, detail, {"retry-after": "2"}) from None
 
     async def keep(self, trips: Sequence[TripIn], key: Key) -> list[TripOutcome]:
         """Look at trips, store them, and say what became of each."""
@@ -366,14 +387,12 @@ class ServiceState:
 
     # ---- numbers
 
-    def network_json(self, edges: Rows | None, left_out: int = 0) -> bytes:
-        """Return the roads as packed GeoJSON; the whole network is made once."""
-        if edges is not None:
-            some = self.navigator.geography.feature_collection(edges, left_out)
-            return gzip.compress(some, 4)
+    def whole_map(self) -> bytes:
+        """Return all roads as packed GeoJSON, which is made once."""
         if self._network is None:
             everything = np.arange(self.network.n_edges)
-            self._network = gzip.compress(self.navigator.geography.feature_collection(everything))
+            pieces = self.navigator.geography.feature_pieces(everything, 0)
+            self._network = b"".join(packed(pieces))
         return self._network
 
     def _fresh(self, name: str, ask: Callable[[], _Result]) -> _Result:
@@ -438,6 +457,7 @@ class ServiceState:
             ),
             "queue_writes": ("Trips waiting to be committed.", self.writer.waiting),
             "queue_routes": ("Questions waiting for the router.", self._router.waiting),
+            "queue_traces": ("Traces waiting to be matched.", self._matcher.waiting),
             "quarantined_trips": ("Trips that are kept, but not learned.", aside),
             "database_away": ("Whether the database fails.", self.watch.problem is not None),
             "alarms": ("Alarms that stand.", len(self.alarms.standing())),

@@ -4,7 +4,6 @@ import asyncio
 import gzip
 import hashlib
 import logging
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from fastapi import FastAPI, Request, Response
@@ -17,13 +16,11 @@ from superarm.service.http.problems import ANY_BODY, ANY_KEY, problems
 from superarm.service.http.refused import Refused
 from superarm.service.http.reports import cost_of
 from superarm.service.http.state import ServiceState
-from superarm.service.trips.traces import TraceIn, TraceOutcome, TraceReader
+from superarm.service.trips.traces import TraceIn, TraceOutcome
 
 logger = logging.getLogger("superarm.service")
 
 _POINTS_PER_REQUEST = 20.0
-_MOST_WAITING = 16
-
 
 _BODY = {
     "requestBody": {
@@ -75,9 +72,6 @@ def _keep(folder: Path, key_id: str, trace_id: str, body: bytes) -> None:
 
 def add_traces(app: FastAPI, state: ServiceState) -> None:
     """Add the endpoint."""
-    reader = TraceReader(state.network)
-    matching = ThreadPoolExecutor(1, "matching")  # routes and reports do not wait for it
-    waiting: set[object] = set()
 
     @app.post(
         "/v1/traces",
@@ -96,15 +90,7 @@ def add_traces(app: FastAPI, state: ServiceState) -> None:
         body = await request.body()
         trace = await asyncio.to_thread(read_trace, body)  # thousands of points
         state.charge(key, len(trace.seconds) / _POINTS_PER_REQUEST)
-        if len(waiting) >= _MOST_WAITING:
-            raise Refused(503, "too many traces are being matched; try again", {"retry-after": "2"})
-        ticket = object()
-        waiting.add(ticket)
-        try:
-            loop = asyncio.get_running_loop()
-            outcome, trips = await loop.run_in_executor(matching, reader.read, trace)
-        finally:
-            waiting.discard(ticket)
+        outcome, trips = await state.on_matcher(trace, key)
         state.charge(key, cost_of(trips, state.network.n_edges))
         kept = await state.keep(trips, key) if trips else []
         outcome.trips.extend(kept)

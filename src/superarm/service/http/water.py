@@ -8,8 +8,8 @@ from fastapi import FastAPI, Request, Response
 
 from superarm.navigation.shores import Shores
 from superarm.service.http.access import Reading
+from superarm.service.http.maps import COST_OF_MAP, DRAWN_EDGES, BoxText, GeoJson, box_of
 from superarm.service.http.problems import ANY_KEY, problems
-from superarm.service.http.questions import COST_OF_MAP, DRAWN_EDGES, BoxText, GeoJson, box_of
 from superarm.service.http.state import ServiceState
 from superarm.service.routes.schemas import WaterCollection
 

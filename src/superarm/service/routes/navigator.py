@@ -292,11 +292,11 @@ class Navigator:
 
     def belief(
         self, posterior: RoadPosterior, name: str, vehicle: Vehicle, edges: Rows | None
-    ) -> bytes:
-        """Return what is believed of some edges, or all, as JSON columns."""
+    ) -> BeliefAnswer:
+        """Return what is believed of some edges, or all, as columns."""
         drivetrain = self.fleet.drivetrain(vehicle)
         some = np.arange(self.network.n_edges) if edges is None else edges
-        answer = BeliefAnswer.model_construct(
+        return BeliefAnswer.model_construct(
             vehicle=name,
             trips_learned=posterior.trips,
             edge=some.tolist(),
@@ -306,7 +306,6 @@ class Navigator:
             prior_std_wh=np.round(drivetrain.weights_wh[some], 3).tolist(),
             count=posterior.counts[some].astype(int).tolist(),
         )
-        return answer.model_dump_json().encode()
 
 
 def later(moment: datetime, seconds: float) -> datetime:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from superarm.matching import Importer, Log, reports_of
 from superarm.matching.logs import integrated
-from superarm.navigation import RoadNetwork
+from superarm.navigation import Geography, RoadNetwork, generate_city
 from superarm.service.model.vehicle import Given, Payload, Temperature, VehicleIn
 from superarm.service.trips.schemas import MOST_TRIP_EDGES, Time, TripIn, TripOutcome
 
@@ -23,6 +23,7 @@ MOST_POINTS = 5_000
 _MOST_WH = 1e8
 _ACCURACIES_M = (3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 _MOST_ENTRIES = 2_000_000
+_SMALLEST, _FEW = 500, 60  # edges of a city, points of a trace
 _Seconds = Annotated[float, Field(ge=0, le=7 * 86_400)]
 _Reading = Annotated[float, Field(ge=-_MOST_WH, le=_MOST_WH)]
 _Column = Field(min_length=2, max_length=MOST_POINTS)
@@ -154,6 +155,21 @@ class TraceReader:
         if usual not in self._importers:
             self._importers[usual] = Importer(self._network, usual, most_entries=_MOST_ENTRIES)
         return self._importers[usual]
+
+
+def prepare() -> None:
+    """Compile what matches traces, on a city as small as can be.
+
+    It takes some seconds the first time on a machine, whatever the network that is served: what the
+    matcher keeps of that one is made for its first trace.
+    """
+    network = generate_city(seed=0, n_edges=_SMALLEST).largest_component()
+    start, goal = Geography(network).to_globe(network.junction_xy_m[:2])
+    longitude, latitude = np.linspace(start, goal, _FEW).T
+    columns = {"longitude": longitude.tolist(), "latitude": latitude.tolist()}
+    seconds = [10.0 * number for number in range(_FEW)]
+    trace = {"trace_id": "prepare", "begins_at": "2026-01-01T00:00:00Z", "seconds": seconds}
+    TraceReader(network).read(TraceIn.model_validate(trace | columns | {"used_wh": seconds}))
 
 
 def _unusable(trip: Any) -> str | None:  # noqa: ANN401 - a matched trip

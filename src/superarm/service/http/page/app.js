@@ -37,8 +37,11 @@ function hovered(/** @type {number | null} */ id, /** @type {any} */ point) {
   tip.style.transform = `translate(${Math.min(point.x + 12, at("map").clientWidth - 220)}px, ${point.y + 12}px)`;
 }
 
-const box = () => (state.map && state.network && state.network.edges > LARGE
-  ? `&bbox=${state.map.box().map((value) => value.toFixed(5)).join(",")}&most=${MOST_ROADS}` : "");
+/** What to ask for of a large network: what is seen, or without a map its most important roads. */
+const box = () => {
+  if (!state.network || state.network.edges <= LARGE) return "";
+  return state.map ? `&bbox=${state.map.box().map((value) => value.toFixed(5)).join(",")}&most=${MOST_ROADS}` : `&most=${LARGE}`;
+};
 
 function setNetwork(/** @type {any} */ network) {
   state.network = network;
