@@ -49,7 +49,7 @@ def add_charging(app: FastAPI, state: ServiceState) -> None:
         "/v1/stations",
         operation_id="get_stations",
         response_model=StationCollection,
-        responses=problems(*ANY_KEY),
+        responses=problems(*ANY_KEY, 503),
         tags=["map"],
     )
     async def stations(request: Request, key: Reading) -> Response:

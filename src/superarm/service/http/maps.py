@@ -64,7 +64,7 @@ def add_maps(app: FastAPI, state: ServiceState) -> None:
         operation_id="get_network",
         response_model=RoadCollection,
         response_class=GeoJson,
-        responses=problems(*ANY_KEY, 422),
+        responses=problems(*ANY_KEY, 422, 503),
         tags=["map"],
     )
     async def network(

@@ -23,7 +23,7 @@ def add_water(app: FastAPI, state: ServiceState) -> None:
         operation_id="get_water",
         response_model=WaterCollection,
         response_class=GeoJson,
-        responses=problems(*ANY_KEY, 422),
+        responses=problems(*ANY_KEY, 422, 503),
         tags=["map"],
     )
     async def water(request: Request, key: Reading, bbox: BoxText = None) -> Response:
