@@ -27,7 +27,7 @@ from superarm.navigation import RoadNetwork, generate_city
 
 TENANTS, CONNECTIONS = 20, 5
 _PLAIN_PER_SECOND = 5.0
-_AGAIN_S = 0.05
+_AGAIN_S = 0.2
 
 
 def corners(network: RoadNetwork) -> list[str]:
