@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from characterisation import bandits, beliefs, networks, studies, towns, traces
+from characterisation import andorra, bandits, beliefs, city, networks, studies, towns, traces
 from characterisation.comparing import Tolerance
 from characterisation.forms import Files
+from characterisation.questions import GROUPS, ROUNDED
 
 FITTED = Tolerance(share=1e-5)
 """Of what a search ends with, be it for the likeliest variances or for the solution of a large
@@ -29,7 +30,29 @@ class Source(NamedTuple):
     slow: bool = False
 
 
+def _files_of(place: str, *more: str) -> tuple[str, ...]:
+    moments = ("before", "coordinates", "after")
+    groups = (f"{place}-{moment}-{group}" for moment in moments for group in GROUPS)
+    return (*groups, *(f"{place}-{name}" for name in more))
+
+
 SOURCES: Mapping[str, Source] = {
+    "city": Source(
+        city.answers,
+        _files_of(
+            "city",
+            "maps",
+            "before-plans",
+            "coordinates-plans",
+            "coordinates-maps",
+            "after-plans",
+            "traces",
+        ),
+        ROUNDED,
+    ),
+    "andorra": Source(
+        andorra.answers, _files_of("andorra", "maps", "before-plans", "network"), ROUNDED
+    ),
     "networks": Source(networks.answers, ("networks", "energies")),
     "monaco": Source(networks.monaco, ("monaco",)),
     "beliefs": Source(beliefs.answers, ("energies-believed", "times-believed", "explored")),
