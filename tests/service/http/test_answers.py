@@ -138,6 +138,7 @@ def serving(limits: Limits) -> Iterator[Served]:
     config = uvicorn.Config(
         application(made, keeper, metrics),
         http=guarded(Door(limits, metrics)),
+        ws="none",
         log_level="error",
         timeout_graceful_shutdown=1,
     )
