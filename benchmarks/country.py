@@ -29,14 +29,14 @@ from sqlalchemy import func, insert, select, update
 from service import Server
 from superarm.client import Client
 from superarm.navigation import RoadNetwork, generate_city
-from superarm.service.database import Database, now_us
+from superarm.service.database import Database, epoch_of, now_us
 from superarm.service.http.keys import KeyRing
 from superarm.service.learning.snapshots import Snapshots
 from superarm.service.model.fleet import CLASSES, KNOWN, SLOTS, Fleet
 from superarm.service.model.trip import MeasuredTrip, Reader, Source
 from superarm.service.tables import facts
 from superarm.service.tables import trips as stored
-from superarm.service.trips.device_state import read_state, store_state
+from superarm.service.trips.device_state import store_state
 from superarm.service.trips.packing import packed
 from superarm.service.trips.standings import standings_of
 from superarm.values import changed
@@ -153,9 +153,9 @@ def fill(url: str, trips: Trips, energies: Energies, count: int) -> None:
             connection.execute(insert(stored), rows)
         say(f"{rows[-1]['trip_id']} written")
     with database.reading() as connection:
-        held = read_state(connection)
         newest = connection.execute(select(func.max(stored.c.sequence))).scalar_one()
-    store_state(database, held, newest, "{}")  # learned at once, not block by block
+        epoch = epoch_of(connection)
+    store_state(database, epoch, newest, "{}")  # learned at once, not block by block
     with database.engine.begin() as connection:  # which no snapshot knows: everything is read
         connection.execute(update(facts).where(facts.c.name == "epoch").values(value="1"))
     database.close()

@@ -9,9 +9,9 @@ import numpy as np
 from superarm.navigation import EnergyModel, RoadNetwork, Vehicle
 from superarm.oracles import Dijkstra, Paths
 from superarm.service.http.surprises import Surprises
-from superarm.service.learning.blocks import EXACT_BLOCK, next_cut
+from superarm.service.learning.blocks import block_of, next_cut
 from superarm.service.learning.comparing import Comparer
-from superarm.service.learning.fold import gains_of
+from superarm.service.learning.gains import gains_of
 from superarm.service.learning.trust import Trust
 from superarm.service.model.fleet import Fleet
 from superarm.service.model.posterior import RoadPosterior
@@ -99,7 +99,7 @@ class Blocks:
     def end_block(self) -> None:
         """Begin another block if it is time for that."""
         newest = self.trips[-1].sequence if self.trips else 0
-        if newest >= next_cut(self._cut, EXACT_BLOCK):
+        if newest >= next_cut(self._cut, block_of(0, exact=True)):
             self._cut, self.known = newest, self.trust
             self._begin_block(self.belief)
 

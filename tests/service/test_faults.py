@@ -273,7 +273,7 @@ def test_a_learner_killed_while_it_writes_a_snapshot(place: tuple[Path, str, str
     fleet = Fleetful(9)
     with running(folder, *options(database, "--snapshot-every", "5"), key=key) as server:
         children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
-        fleet.start(server)
+        fleet.start(server, clients=1)
         for _ in range(LEARNER_KILLS):
             until = time.monotonic() + 20
             while not list(snapshots.glob(".writing-*")) and time.monotonic() < until:

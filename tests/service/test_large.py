@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 
 from parts import require_module
 from services import add_key, running, trip_between
@@ -49,8 +48,11 @@ def test_a_large_network_is_served_from_an_ensemble(tmp_path: Path) -> None:
         server.learned(8)
         assert not [line for line in server.lines if "reading all trips again" in line]
         again = server.client().belief(most=EDGES)
-        assert_allclose(again["energy_wh"], learned["energy_wh"], atol=2e-3)
-        assert_allclose(again["energy_std_wh"], learned["energy_std_wh"], atol=2e-3)
+        # the last trips are learned again, all at once: apart by less than tolerances allow
+        deviation = np.array(learned["energy_std_wh"])
+        for name in ("energy_wh", "energy_std_wh"):
+            apart = np.abs(np.array(again[name]) - np.array(learned[name]))
+            assert (apart <= 0.05 * deviation + 2e-3).all()
         server.stop()
     with running(tmp_path, *options, "--retain-days", "0.0000001", key=key) as server:
         server.learned(8)

@@ -23,7 +23,7 @@ from superarm.service.database import bump_epoch, now_us  # noqa: E402
 from superarm.service.learning import comparing  # noqa: E402
 from superarm.service.learning import fold as folding  # noqa: E402
 from superarm.service.learning.blocks import next_cut  # noqa: E402
-from superarm.service.learning.fold import gains_of  # noqa: E402
+from superarm.service.learning.gains import gains_of  # noqa: E402
 from superarm.service.routes.battery import Battery, probability_of_arrival  # noqa: E402
 from superarm.service.trips.device_state import DeviceState, read_state, store_state  # noqa: E402
 from superarm.service.trips.standings import all_standings, let_in, set_aside  # noqa: E402
@@ -168,21 +168,21 @@ def test_of_two_workers_one_ends_a_block_and_both_know_the_same(
     stored.keep(range(20, 100))
     # both have read the rest of a block, and neither knows of the other
     first, _ = one.fold.further(one.progress)
-    held = first.state
     second, _ = two.fold.further(two.progress)
-    assert second.state.revision == held.revision
-    assert second.state.reached == 32
+    assert first.reached == second.reached == 32
+    assert first.state.reached == second.state.reached == 16
     one.progress, two.progress = first, second
     for worker in (one.read(), two.read()):
-        assert worker.progress.base.cursor.number == 64
-        assert worker.progress.state.revision == 3
+        assert worker.progress.base.cursor.number == worker.progress.state.reached == 64
+    assert one.progress.state == two.progress.state
     assert_same(stored, one, two)
-    lost = store_state(stored.database, held, 64, "{}")
-    assert lost is None
+    for reached in (63, 64):
+        assert store_state(stored.database, 0, reached, "{}") is None
+    assert store_state(stored.database, 1, 65, "{}") is None  # of another history
     stored.close()
 
 
-def test_a_block_that_somebody_else_has_ended_is_not_ended_twice(
+def test_a_block_that_somebody_else_has_stored_is_not_stored_twice(
     stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored.keep(range(30))
@@ -196,8 +196,29 @@ def test_a_block_that_somebody_else_has_ended_is_not_ended_twice(
 
     monkeypatch.setattr(folding, "store_state", after_another)
     two.read()
+    two.read()
     assert two.progress.state.revision == one.progress.state.revision == 2
     assert_same(stored, one, two)
+
+
+def test_a_worker_may_be_ahead_of_what_is_stored(
+    stored: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a long history: whoever stores something then, all know the same."""
+    stored.keep(range(30))
+    ahead, other = stored.fold().read(), stored.fold().read()
+    monkeypatch.setattr(folding, "store_state", lambda *_: None)
+    stored.keep(range(30, 70))
+    ahead.read()
+    stored.keep(range(70, 140))
+    ahead.read()
+    assert ahead.progress.base.cursor.number == 128
+    assert ahead.progress.state.reached == 16
+    assert not ahead.progress.is_stored
+    monkeypatch.setattr(folding, "store_state", store_state)
+    assert_same(stored, ahead, stored.fold().read())
+    assert ahead.read().progress.is_stored
+    assert_same(stored, ahead, other.read())
 
 
 def bad_trips(stored: Stored, count: int) -> None:

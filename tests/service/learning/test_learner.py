@@ -19,13 +19,13 @@ from learners import Stored  # noqa: E402
 from superarm.service.database import bump_epoch  # noqa: E402
 from superarm.service.learning import fold as folding  # noqa: E402
 from superarm.service.learning import learner as learning  # noqa: E402
-from superarm.service.learning.fold import Fold  # noqa: E402
+from superarm.service.learning.conditioning import Conditioner  # noqa: E402
 from superarm.service.learning.learner import Learner, LearnerSettings  # noqa: E402
 from superarm.service.learning.shared import SLOTS, SharedPosteriors  # noqa: E402
 from superarm.service.learning.snapshots import Learned, Snapshots  # noqa: E402
 from superarm.service.learning.trust import Trust  # noqa: E402
 from superarm.service.model import fleet as fleets  # noqa: E402
-from superarm.service.trips.device_state import DeviceState, store_state  # noqa: E402
+from superarm.service.trips.device_state import store_state  # noqa: E402
 from superarm.service.trips.history import Cursor, History  # noqa: E402
 
 CITY = small_city()
@@ -111,8 +111,9 @@ def long_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wo
     """Trips that others have compared before, which an ensemble learns in pieces."""
     monkeypatch.setattr(fleets, "MOST_ARMS", 100)  # an ensemble, however small the city
     monkeypatch.setattr(folding, "_PIECE", PIECE)
+    monkeypatch.setattr(learning, "_BETWEEN_SHOWN_S", 0.0)
     world = World(tmp_path)
-    assert store_state(world.stored.database, DeviceState(), TRIPS, "{}") is not None
+    assert store_state(world.stored.database, 0, TRIPS, "{}") is not None
     yield world
     world.end()
     world.stored.close()
@@ -165,17 +166,17 @@ def test_a_stop_does_not_wait_for_a_long_batch(
     """What was known before it is saved, and its trips are learned at the next start."""
     world = long_history
     within, ended, go_on = (threading.Event() for _ in range(3))
-    before = Fold._conditioned  # noqa: SLF001 - the part that takes long
+    before = Conditioner._conditioned  # noqa: SLF001 - the part that takes long
     monkeypatch.setattr(learning, "_GRACE_S", 0.05)
     monkeypatch.setattr("superarm.service.learning.learner.os._exit", lambda _: ended.set())
 
-    def slow(self: Fold, belief: Any, evidence: Any) -> Any:
+    def slow(self: Conditioner, belief: Any, evidence: Any) -> Any:
         if belief.count:
             within.set()
             assert go_on.wait(60)
         return before(self, belief, evidence)
 
-    monkeypatch.setattr(Fold, "_conditioned", slow)
+    monkeypatch.setattr(Conditioner, "_conditioned", slow)
     world.begin()
     assert within.wait(60)
     world.learner.obey({"stop": True})
@@ -220,7 +221,7 @@ def test_keys_are_judged_where_a_history_ends_with_a_whole_piece(
     monkeypatch.setattr(Trust, "suspects", suspects)
     world.begin()
     assert judged.wait(60)
-    assert world.shown[-1] == 3 * PIECE
+    world.wait_for(3 * PIECE)
 
 
 def test_an_exact_belief_is_shown_when_all_of_a_history_is_known(world: World) -> None:

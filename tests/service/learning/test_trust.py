@@ -18,13 +18,14 @@ require_module("fastapi", "service")
 
 from superarm.service.http.surprises import MOST_REFUSED, RECENT, Surprises  # noqa: E402
 from superarm.service.learning.comparing import compared, predicted  # noqa: E402
+from superarm.service.learning.gains import informed  # noqa: E402
 from superarm.service.learning.tracks import (  # noqa: E402
     DEVIATIONS,
     SUM_LIMIT,
     Comparison,
     Track,
 )
-from superarm.service.learning.trust import Trust, informed  # noqa: E402
+from superarm.service.learning.trust import Trust  # noqa: E402
 from superarm.service.model.fleet import GAIN_VARIANCE, KEY_DEVIATION  # noqa: E402
 from superarm.service.model.trip import MeasuredTrip, Source  # noqa: E402
 from superarm.service.trips.intake import Checked  # noqa: E402

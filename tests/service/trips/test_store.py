@@ -188,9 +188,9 @@ def in_pieces(database: Database, at_most: int) -> Blocks:
     """Return how to read trips all of which have been compared before."""
     with database.reading() as connection:
         newest = int(connection.execute(text("SELECT max(sequence) FROM trips")).scalar_one())
-    state = store_state(database, DeviceState(), newest, "{}")
+    state = store_state(database, 0, newest, "{}")
     assert state is not None
-    return Blocks(state, lambda number: number + 16, at_most)
+    return Blocks(state, lambda number: number + 16, at_most=at_most)
 
 
 @pytest.mark.parametrize("at_most", [1, 3, 4, 100])
@@ -272,7 +272,7 @@ def test_blocks_are_read_up_to_their_ends_and_one_by_one(database: Database) -> 
         assert news.more == (ends or not sizes[1:])
         cursor = news.cursor
         if ends:
-            state = store_state(database, blocks.held, cursor.number, "{}")
+            state = store_state(database, 0, cursor.number, "{}")
             assert state is not None
             blocks = replace(blocks, held=state)
     assert sizes == [0, 4, 4, 2]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.lapack import dpotrf
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array
 
 from superarm.arrays import Matrix, Rows, Vector
 from superarm.errors import SuperarmError
@@ -36,7 +36,8 @@ class Predicted:
 
     Attributes:
         key_id: who measured.
-        total: the weights of arms in the sum of all spans, shape (1, n_arms).
+        places: arms in the sum of all spans, and
+        weights: their weights; an arm may be there more than once.
         off_wh: measured minus predicted, of all spans together.
         noise: variance of that, without roads and without what the trip has in common.
         shared: deviation of what the trip has in common, in Wh.
@@ -46,7 +47,8 @@ class Predicted:
     """
 
     key_id: str
-    total: csr_array
+    places: Rows
+    weights: Vector
     off_wh: float
     noise: float
     shared: float
@@ -67,42 +69,29 @@ def predicted(
         seed: chooses which spans of a long trip are compared with each other.
     """
     spans, spread = posterior.measured(reader.spans(read.trip), read.source)
-    rows = spans.rows(posterior.fleet.n_arms)
     off = read.trip.energies_wh - posterior.expected_wh(spans)
     magnitude, noise = spans.total_magnitude_wh, spans.noise.total
-    shared = abs(spread * magnitude)
-    chosen = np.arange(off.size)
-    if off.size > MOST_SPANS:
-        rng = np.random.default_rng(seed)
-        chosen = np.sort(rng.choice(off.size, MOST_SPANS, replace=False))
-    scatter = 0.0
-    if off.size > 1:
-        scatter = _scatter(rows, off, spans, spread, chosen, posterior)
-    if not np.isfinite([off.sum(), noise, shared, scatter]).all():
+    scatter, count = 0.0, off.size
+    if count > 1:
+        chosen = np.arange(count)
+        if count > MOST_SPANS:
+            rng = np.random.default_rng(seed)
+            chosen = np.sort(rng.choice(count, MOST_SPANS, replace=False))
+        scatter, count = _scatter(off, spans, spread, chosen, posterior), chosen.size
+    sums = (float(off.sum()), float(noise), float(abs(spread * magnitude)), float(magnitude))
+    if not np.isfinite([*sums, scatter]).all():
         msg = "what is expected of it is not finite"
         raise ArithmeticError(msg)
-    return Predicted(
-        read.key_id,
-        csr_array(csr_array(np.ones((1, off.size))) @ rows),
-        float(off.sum()),
-        float(noise),
-        float(shared),
-        float(magnitude),
-        scatter,
-        int(chosen.size) if off.size > 1 else 0,
-    )
+    parts = count if count > 1 else 0
+    return Predicted(read.key_id, spans.places, spans.weights, *sums, scatter, parts)
 
 
-def _scatter(  # noqa: PLR0913, PLR0917 - spans, and what is known of them
-    rows: csr_array,
-    off: Vector,
-    spans: Spans,
-    spread: float,
-    chosen: Rows,
-    posterior: RoadPosterior,
+def _scatter(
+    off: Vector, spans: Spans, spread: float, chosen: Rows, posterior: RoadPosterior
 ) -> float:
     """Return the sum of squared surprises of some spans of a trip, jointly."""
-    joint = posterior.covariance_of(csr_array(rows[chosen]))
+    rows = spans.rows(posterior.fleet.n_arms)
+    joint = posterior.covariance_of(rows if chosen.size == off.size else csr_array(rows[chosen]))
     shared = spread * spans.magnitude_wh[chosen]
     joint += np.outer(shared, shared)
     joint += spans.noise.covariance(chosen)
@@ -115,7 +104,11 @@ def compared(trips: Sequence[Predicted], posterior: RoadPosterior) -> list[Compa
     """Return how much of a surprise each trip is, given the posterior and the trips before it."""
     if not trips:
         return []
-    joint = posterior.covariance_of(csr_array(vstack([one.total for one in trips])))
+    starts = np.cumsum([0, *(one.places.size for one in trips)])
+    places = np.concatenate([one.places for one in trips])
+    weights = np.concatenate([one.weights for one in trips])
+    shape = (len(trips), posterior.fleet.n_arms)
+    joint = posterior.covariance_of(csr_array((weights, places, starts), shape=shape))
     roads = np.array([one.noise for one in trips]) + joint.diagonal()
     shared = np.array([one.shared for one in trips])
     joint.flat[:: len(trips) + 1] = roads + shared**2

@@ -36,6 +36,8 @@ _AFTER_ERROR_S = 2.0
 _BETWEEN_RESTARTS_S = 5.0
 _BETWEEN_SAVES_S = 300.0
 """How much of a long history is read again at the most when the learner is killed within it."""
+_BETWEEN_SHOWN_S = 1.0
+"""Copying a posterior and swapping it takes time that a backlog can use."""
 _GRACE_S = 20.0
 """How long a stop waits for a batch, whose trips are read again at the next start otherwise."""
 _NICE = 10
@@ -98,6 +100,7 @@ class Learner:
         self._hurry = threading.Timer(_GRACE_S, self._leave)
         self._hurry.daemon = True
         self._version = 0
+        self._shown_s = -np.inf  # when something was published last
         self._free = [slot != settings.busy_slot for slot in range(SLOTS)]
         self._changed = threading.Condition()
         self._woken = self._stopping = False
@@ -135,7 +138,8 @@ class Learner:
                 # a second reading from the beginning waits until the first is through
                 again = began >= self._may_restart and self._restarted is None
                 progress, news = self._fold.further(progress, again=again)
-                self._base = progress.base
+                if progress.is_stored:
+                    self._base = progress.base
                 ends = not news.more and self._tidy(progress)
             except SQLAlchemyError as error:
                 self._tell({"away": f"the database cannot be read, trying again: {_short(error)}"})
@@ -146,20 +150,21 @@ class Learner:
             fresh = fresh or bool(news.trips) or news.restart
             if ends and not news.cursor.certain_at:  # the next reading may end the block
                 continue
+            if fresh and not news.more and self._judge(progress):
+                continue  # nobody shall follow what such keys have taught
             if fresh and self._is_shown(news):
                 fresh = False
                 self._publish(progress, news)
-                self._save_if_due(progress.base, news, at_once=through)
+                self._save_if_due(progress, news, at_once=through)
             if news.more:
                 continue
-            self._judge(progress)
             # as long a rest as the work took: larger batches cost less per trip
             pause = min(took, 1.0) if news.trips else self._settings.poll_s
             self._wait(pause, until_woken=not news.trips)
         self._writer.shutdown(wait=True)  # a snapshot that is being written
         self._last.acquire()
         self._hurry.cancel()
-        self._save_last(progress.base)
+        self._save_last()
 
     def _leave(self) -> None:
         """Save what is known but for the batch that is being learned, and end."""
@@ -168,13 +173,13 @@ class Learner:
         self._tell({"note": "stopped within a batch; its trips are learned at the next start"})
         if self._writing is not None:
             wait([self._writing])
-        if self._base is not None:
-            self._save_last(self._base)
+        self._save_last()
         os._exit(0)
 
-    def _save_last(self, base: Learned) -> None:
+    def _save_last(self) -> None:
         """Save unless that was done, or there is nothing yet."""
-        if base.cursor.epoch >= 0 and base.trips != self._saved_at:
+        base = self._base
+        if base is not None and base.cursor.epoch >= 0 and base.trips != self._saved_at:
             self._save(base)
 
     def _is_through(self, news: NewTrips[Any], began: float) -> bool:
@@ -196,9 +201,13 @@ class Learner:
         """Say whether routes should follow what is believed now.
 
         In the middle of a history that is read again less is known than before. At the start a part
-        of it is better than nothing, where all of it takes long.
+        of it is better than nothing, where all of it takes long. Of a backlog now and then.
         """
-        if not (news.more and news.cursor.anew):
+        if not news.more:
+            return True
+        if time.monotonic() - self._shown_s < _BETWEEN_SHOWN_S:
+            return False
+        if not news.cursor.anew:
             return True
         return self._fleet.n_draws > 0 and not self._complete and news.trips > 0
 
@@ -227,16 +236,20 @@ class Learner:
         self._saved_at = learned.trips
         return Progress(learned, learned)
 
-    def _judge(self, progress: Progress) -> None:
+    def _judge(self, progress: Progress) -> list[str]:
         """Set keys aside that surprise beyond chance; all beliefs begin again without them."""
         try:
-            if self._fold.judge(progress):
-                self._may_restart = -np.inf
+            names = self._fold.judge(progress)
         except SQLAlchemyError as error:  # they surprise again with the next batch
             self._tell({"away": f"keys could not be set aside: {_short(error)}"})
+            return []
+        if names:
+            self._may_restart = -np.inf
+        return names
 
     def _publish(self, progress: Progress, news: NewTrips[Any]) -> None:
         self._version += 1
+        self._shown_s = time.monotonic()
         with self._changed:
             self._changed.wait_for(lambda: any(self._free) or self._stopping)
             if not any(self._free):
@@ -262,12 +275,13 @@ class Learner:
         }
         self._tell({"posterior": facts})
 
-    def _save_if_due(self, base: Learned, news: NewTrips[Any], *, at_once: bool) -> None:
+    def _save_if_due(self, progress: Progress, news: NewTrips[Any], *, at_once: bool) -> None:
+        base = progress.base
         due = abs(base.trips - self._saved_at) >= self._settings.snapshot_every
         now = time.monotonic()
         if news.more:  # within a history that is a matter of time
             due = now - self._saved_s >= _BETWEEN_SAVES_S
-        due = (due or at_once) and base.trips > 0
+        due = (due or at_once) and base.trips > 0 and progress.is_stored
         if due and (self._writing is None or self._writing.done()):
             self._saved_at, self._saved_s = base.trips, now
             self._writing = self._writer.submit(self._save, base)

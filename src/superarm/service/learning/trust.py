@@ -55,7 +55,6 @@ _AT_ONCE = 8  # trips, after which what all keys have in common is looked at aga
 _MANY = 6
 _COUNTED = 20.0
 _TIGHT, _LOOSE = 0.3, 0.5  # of the logarithms of deviations: of a key's around all, of all
-_INFORMED = 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,12 +207,6 @@ def _surprise(seen: Sequence[Comparison]) -> Surprise:
     unknown = np.array([one.unknown for one in seen])
     density = -0.5 * float((z**2 + np.log(2 * np.pi)).sum())
     return Surprise(density, z, unknown)
-
-
-def informed(mean: float, variance: float, prior: float) -> float | None:
-    """Return an estimate over its own deviation before the data, or nothing if it says little."""
-    learned = prior - variance
-    return mean / float(np.sqrt(learned)) if learned > _INFORMED * prior else None
 
 
 def _around(centre: float, width: float) -> Vector:

@@ -1,17 +1,16 @@
 """What is known of devices, as the database keeps it: one row that all workers share.
 
-It is what follows from all trips up to a sequence number. Whoever folds the next block of trips
-writes the next state, unless somebody else was faster: a revision says so (compare and swap).
+It is what follows from all trips up to a sequence number. Whoever has folded more writes what
+follows from those, unless somebody else was faster.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, insert, select, update
 
-from superarm.service.database import Database
+from superarm.service.database import Database, lock_epoch
 from superarm.service.tables import device_state
 
 _ONLY = 1
@@ -44,19 +43,31 @@ def read_state(connection: Connection, held: DeviceState | None = None) -> Devic
     return DeviceState(row.reached, row.revision, content)
 
 
-def store_state(
-    database: Database, before: DeviceState, reached: int, content: str
-) -> DeviceState | None:
-    """Store what follows from more trips; return it, or nothing if it has changed meanwhile."""
-    after = DeviceState(reached, before.revision + 1, content)
-    values = {"reached": after.reached, "revision": after.revision, "content": after.content}
-    dialect: Any = sqlite if database.is_sqlite else postgresql
-    first = dialect.insert(device_state).values(id=_ONLY, **values).on_conflict_do_nothing()
-    same = device_state.c.revision == before.revision
-    change = first if before.revision == 0 else update(device_state).where(same).values(values)
+def store_state(database: Database, epoch: int, reached: int, content: str) -> DeviceState | None:
+    """Store what follows from more trips than what is stored; return it, or nothing.
+
+    Whoever has folded the same trips has come to the same, so that it is only asked how many. But
+    nothing is stored by whoever does not know yet that the history was changed.
+
+    Args:
+        database: where to.
+        epoch: of the history that was folded.
+        reached: its last sequence number.
+        content: JSON.
+    """
     with database.engine.begin() as connection:
-        done = connection.execute(change.returning(device_state.c.id)).first()
-    return None if done is None else after
+        if lock_epoch(connection) != epoch:
+            return None
+        row = connection.execute(select(device_state.c.reached, device_state.c.revision)).first()
+        if row is None:
+            after = DeviceState(reached, 1, content)
+            connection.execute(insert(device_state), {"id": _ONLY, **asdict(after)})
+            return after
+        if row.reached >= reached:
+            return None
+        after = DeviceState(reached, row.revision + 1, content)
+        connection.execute(update(device_state).values(asdict(after)))
+    return after
 
 
 def forget_device(connection: Connection, key_id: str) -> None:

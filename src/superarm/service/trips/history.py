@@ -73,15 +73,17 @@ class Blocks:
     """How trips are to be read in blocks.
 
     Attributes:
-        held: the state of devices that the reader has; up to where the stored one reaches, trips
-            are only summed up.
+        held: what is known of devices, as the reader has last seen it stored; up to where it
+            reaches trips are only summed up.
         cut: returns the last number of the block that begins after a number.
+        known: up to which number the reader knows devices by itself.
         at_most: how many trips to sum up before returning a piece.
         closing: whether to end the block although no trip after it was seen.
     """
 
     held: DeviceState
     cut: Callable[[int], int]
+    known: int = 0
     at_most: int | None = None
     closing: bool = False
 
@@ -173,14 +175,14 @@ class History(Generic[TripSums]):
                 pile.add(self._summed(read, bad))
                 if plan.singly:
                     singly += [one for one in read if one.sequence not in bad]
+            position, more = plan.after, plan.more
+            if count == plan.at_most:  # there may be more of these
+                position, more = _after(connection, begin, last[0]), True
         total = pile.total
         for sequence in bad:
             move_aside(self._database, [sequence], UNREADABLE)
         if last[0] in bad:  # the trip to be remembered by is gone
             last = (last[0], "")
-        position, more = plan.after, plan.more
-        if count == plan.at_most:  # there may be more of these
-            position, more = _after(connection, begin, last[0]), True
         position = replace(position, sequence=last[0], digest=last[1], anew=begin.anew and more)
         return NewTrips(
             position,
@@ -337,7 +339,9 @@ def _is_same(
     connection: Connection, cursor: Cursor, blocks: Blocks | None, state: DeviceState
 ) -> bool:
     """Say whether this database is the one that was read; a backup may have been restored."""
-    if horizon(connection) < cursor.mark or (blocks is not None and state.reached < cursor.number):
+    if horizon(connection) < cursor.mark:
+        return False
+    if blocks is not None and max(state.reached, blocks.known) < cursor.number:
         return False
     if not cursor.digest:
         return True
