@@ -42,7 +42,7 @@ class Doubting:
             for _ in trips
         ]
 
-    async def on_router(self, work: Any, _key: object) -> Any:
+    async def on_router(self, work: Any, _key: object, _price: float) -> Any:
         return work(self.current)
 
 
