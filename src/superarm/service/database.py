@@ -266,15 +266,13 @@ def certain_at(connection: Connection) -> int:
     """Return the horizon at which all is certain that has a sequence number by now.
 
     A transaction has a number of its own before its trips take theirs, so that whoever still holds
-    a sequence number below one that can be seen began before this moment.
+    a sequence number below one that can be seen has a lower number than this transaction gets now.
+    The upper end of a snapshot would not do: transactions under way may have numbers beyond it.
     """
     if connection.dialect.name == "sqlite":
         return horizon(connection)
-    return int(
-        connection.execute(
-            text("SELECT (pg_snapshot_xmax(pg_current_snapshot()))::text::bigint")
-        ).scalar_one()
-    )
+    number = connection.execute(text("SELECT pg_current_xact_id()::text::bigint")).scalar_one()
+    return int(number)
 
 
 def _full_url(url: str) -> str:

@@ -316,7 +316,8 @@ class _Plan:
         certain = begin.certain_at or certain_at(connection)
         if end < certain:  # a trip of this block may still be under way: those after it wait
             stretch = Stretch(begin.mark, begin.mark, begin.number, begin.number)
-            return cls(stretch, replace(begin, certain_at=certain))
+            # looked at again at once, and then as often as for new trips
+            return cls(stretch, replace(begin, certain_at=certain), more=not begin.certain_at)
         stretch = Stretch(begin.mark, end, begin.number, number)
         after = _after(connection, begin, number)
         return cls(stretch, after, newest > number, singly=True)
