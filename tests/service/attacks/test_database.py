@@ -74,7 +74,7 @@ def test_postgresql_goes_away_and_comes_back(
             assert server.ask("GET", "/healthz").status == 200
             assert server.ask("GET", "/v1/stats").status in {200, 503}
             outcome: dict[str, Any] = {}
-            patient = Client(server.url, key, patience_s=60)
+            patient = Client(server.url, key, patience_s=300)
             trip = a_trip(6)
             waiting = threading.Thread(
                 target=lambda: outcome.update(patient.report(trip.pop("trip_id"), **trip))
@@ -83,7 +83,7 @@ def test_postgresql_goes_away_and_comes_back(
             time.sleep(3)
             assert waiting.is_alive()  # it has not given up
             cluster.start()
-            waiting.join(60)
+            waiting.join(300)
             assert outcome["status"] == "accepted"
             until(server, 200)
             server.learned(6)

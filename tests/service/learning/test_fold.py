@@ -305,6 +305,23 @@ def test_a_history_that_changes_is_read_again_with_the_same_state(stored: Stored
     assert_same(stored, worker, other)
 
 
+def copy_trip(connection: Any, number: Any, name: str) -> None:
+    """Store the first trip once more, in an open transaction, under a number and a name."""
+    columns = (
+        "xact, key_id, owner, trip_id, content_sha256, received_at, driven_at, vehicle, edges, "
+        "spans, energies_wh, vehicle_class, spread, widened, measured_wh, predicted_wh, "
+        "predicted_std_wh, inside"
+    )
+    copied = columns.replace("xact", "pg_current_xact_id()::text::bigint", 1)
+    copied = copied.replace("trip_id", f"'{name}'")
+    connection.execute(
+        text(
+            f"INSERT INTO trips (sequence, {columns}) SELECT {number}, {copied} FROM trips "  # noqa: S608
+            "WHERE trip_id = 't0'"
+        )
+    )
+
+
 def test_a_transaction_under_way_keeps_a_block_open(cluster: str, tmp_path: Path) -> None:
     """Its trip has a lower number than those that are there; it belongs to the block before."""
     stored = Stored(CITY, fresh_database(cluster, f"{tmp_path.name}-late"))
@@ -317,23 +334,35 @@ def test_a_transaction_under_way_keeps_a_block_open(cluster: str, tmp_path: Path
         worker.read()
         assert worker.progress.base.cursor.number == 0  # trips beyond the first block wait
         assert worker.progress.now.trips <= 16
-        columns = (
-            "xact, key_id, owner, trip_id, content_sha256, received_at, driven_at, vehicle, edges, "
-            "spans, energies_wh, vehicle_class, spread, widened, measured_wh, predicted_wh, "
-            "predicted_std_wh, inside"
-        )
-        copied = columns.replace("xact", "pg_current_xact_id()::text::bigint", 1)
-        copied = copied.replace("trip_id", "'late'")
-        slow.execute(
-            text(
-                f"INSERT INTO trips (sequence, {columns}) SELECT {number}, {copied} FROM trips "  # noqa: S608
-                "WHERE trip_id = 't0'"
-            )
-        )
+        copy_trip(slow, number, "late")
     worker.read()
     assert worker.progress.now.trips == 41
     assert worker.progress.base.cursor.number == 32
     assert sum(track.trips for track in worker.progress.trust.tracks.values()) == 41
+    assert_same(stored, worker, stored.fold().read())
+    stored.close()
+
+
+def test_a_transaction_begun_after_all_that_committed_keeps_it_open_too(
+    cluster: str, tmp_path: Path
+) -> None:
+    """No snapshot shows it: its number is beyond the upper end of all of them."""
+    stored = Stored(CITY, fresh_database(cluster, f"{tmp_path.name}-last"))
+    stored.keep(range(14))
+    worker = stored.fold().read()
+    take_number = text("SELECT nextval('trips_sequence_seq')")
+    with stored.database.engine.begin() as slow:
+        with stored.database.engine.begin() as early:
+            early.execute(text("SELECT pg_current_xact_id()"))
+            slow.execute(text("SELECT pg_current_xact_id()"))
+            number = slow.execute(take_number).scalar()
+            for copy in range(20):
+                copy_trip(early, early.execute(take_number).scalar(), f"early{copy}")
+        worker.read()
+        assert worker.progress.base.cursor.number == 0
+        copy_trip(slow, number, "late")
+    worker.read()
+    assert worker.progress.now.trips == 35
     assert_same(stored, worker, stored.fold().read())
     stored.close()
 
