@@ -1,5 +1,6 @@
 """``superarm trips``: logs of vehicles to trips, and trips to a service."""
 
+import time
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +16,7 @@ from superarm.saving.compressed import MOST_TABLE_BYTES
 app = typer.Typer(help="Trips from logs: import, report.", no_args_is_help=True)
 
 _AT_ONCE = 100
+_PATIENCE_S, _PAUSE_S = 20.0, 0.5
 _Network = Annotated[Path, typer.Option(help="The road network (.npz, .net.xml, .osm.pbf, ...).")]
 
 
@@ -106,6 +108,20 @@ def report(
                 _say(f"{outcome['trip_id']}: {outcome['detail']}")
     told = ", ".join(f"{count:,} {status}" for status, count in sorted(counts.items()))
     typer.echo(told or "no trip has a reading of its battery; nothing was sent")
+    if counts:
+        accepted = counts.get("accepted", 0) + counts.get("duplicate", 0)
+        typer.echo(f"This key: {_verdict(client, accepted)}")
+
+
+def _verdict(client: Client, accepted: int) -> str:
+    """Return what is made of a key's trips, once so many are learned, or after a while."""
+    until = time.monotonic() + _PATIENCE_S
+    while True:
+        known = client.key()
+        learned = known["trips_learned"] >= accepted and not known["trips_waiting"]
+        if learned or not known["trusted"] or time.monotonic() > until:
+            return str(known["verdict"])
+        time.sleep(_PAUSE_S)
 
 
 def _reported(client: Client, bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:

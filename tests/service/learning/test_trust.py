@@ -25,7 +25,7 @@ from superarm.service.learning.tracks import (  # noqa: E402
     Comparison,
     Track,
 )
-from superarm.service.learning.trust import Trust  # noqa: E402
+from superarm.service.learning.trust import MISFIT, Trust  # noqa: E402
 from superarm.service.model.fleet import GAIN_VARIANCE, KEY_DEVIATION  # noqa: E402
 from superarm.service.model.trip import MeasuredTrip, Source  # noqa: E402
 from superarm.service.trips.intake import Checked  # noqa: E402
@@ -173,6 +173,72 @@ def test_what_all_keys_see_is_held_against_none() -> None:
         assert trust.suspects({str(key): 6.0 for key in range(8)}) == {}
     assert trust.drift() is not None
     assert trust.common > 1
+
+
+def seen(key: str, square: float, z: float = 0.0) -> Comparison:
+    """A trip with so many squared deviations, and this surprise."""
+    return Comparison(key, z, float(np.sqrt(square * (1 + (15.0) ** 2))), 1.0, 100.0)
+
+
+def test_nobody_is_set_aside_while_most_keys_surprise_beyond_the_model() -> None:
+    rng = np.random.default_rng(0)
+    trust = Trust({str(key): Track() for key in range(6)})
+    for number in range(240):  # what is common is wider than any deviation that is believed
+        trust = trust.after([seen(str(number % 6), 500 * rng.standard_normal() ** 2)])
+        assert trust.suspects({str(key): 9.0 for key in range(6)}) == {}
+    assert trust.is_misfit
+    assert trust.wildness > MISFIT
+    assert max(track.wild for track in trust.tracks.values()) == 0
+
+
+def test_a_key_that_is_wild_beside_others_is_found() -> None:
+    rng = np.random.default_rng(0)
+    trust = Trust()
+    for number in range(120):
+        trust = trust.after([seen(str(number % 6), 1.5 * rng.standard_normal() ** 2)])
+    assert trust.suspects({}) == {}
+    for number in range(12):
+        wild = 30.0 if number % 6 == 0 else 1.5 * rng.standard_normal() ** 2
+        trust = trust.after([seen(str(number % 6), wild)])
+        trust = trust.after([seen("0", 30.0)])
+    assert set(trust.suspects({})) == {"0"}
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_few_devices_are_not_set_aside_for_a_gain_alone(others: int) -> None:
+    gains = {"k": -10.0} | {f"other {n}": 0.3 for n in range(others)}
+    assert Trust().suspects(gains) == {}
+    three = gains | {f"more {n}": 0.1 * n for n in range(3 - others)}
+    assert set(Trust().suspects(three)) == {"k"}
+    assert "most others" in Trust().suspects(three)["k"]
+
+
+def test_of_two_devices_what_both_see_is_held_against_none() -> None:
+    rng = np.random.default_rng(0)
+    trust = Trust()
+    for number in range(300):
+        z = float(rng.standard_normal() + (1.5 if number > 100 else 0.0))
+        trust = trust.after([Comparison(str(number % 2), z, 15.0 * z, 1.0, 100.0)])
+        assert trust.suspects({}) == {}
+    for _ in range(20):
+        trust = trust.after([Comparison("0", 5.0, 75.0, 1.0, 100.0)])
+        trust = trust.after([Comparison("1", 0.1, 1.5, 1.0, 100.0)])
+    assert set(trust.suspects({})) == {"0"}
+
+
+def test_large_batches_of_one_model_scatter_no_more_than_small_ones(town: Town) -> None:
+    """Squared surprises are of trips given those before: what is common is counted once."""
+    trips, _ = trips_of_the_model(town, 3, 200)
+    now = town.posterior(town.prior)
+    reads = [predicted(read_trip(0, *one), now, town.reader) for one in trips]
+    squares = [
+        one.off_wh**2 / (one.variance + (SPREAD * one.magnitude_wh) ** 2)
+        for one in compared(reads, now)
+    ]
+    # a mean of chi-squared numbers has a deviation of the root of two over their number
+    assert abs(np.mean(squares) - 1) < 4 * np.sqrt(2 / len(squares))
+    halves = np.array(squares).reshape(2, -1).mean(axis=1)
+    assert abs(halves[0] - halves[1]) < 4 * np.sqrt(8 / len(squares))
 
 
 def report(key: str, z: float, *, bad: bool) -> Checked:

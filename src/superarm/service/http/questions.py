@@ -18,6 +18,7 @@ from superarm.service.http.schemas import (
     TimeCalibration,
 )
 from superarm.service.http.state import ServiceState
+from superarm.service.http.verdicts import KeyFacts
 from superarm.service.routes.schemas import (
     FrontAnswer,
     FrontQuery,
@@ -28,8 +29,6 @@ from superarm.service.trips.standings import Standing
 from superarm.service.trips.store import EPOCH, Sums
 
 _COST_OF_NUMBERS = 10.0
-_TELLING = 2.0
-_FEW = 10
 
 _EXAMPLES = {
     "by edges": {
@@ -116,6 +115,8 @@ def stats_for(state: ServiceState, key: Key) -> StatsAnswer:
         everything = everything.plus(some)
     stored, aside = state.counts()
     current = state.current
+    learned = 0 if current is None else current.posterior.trips
+    unlearned = sum(some.trips for (name, _), some in sums.items() if state.is_aside(name))
     heard = sorted({key for key, _ in sums} | set(state.watch.standings))
     shown = heard if key_id is None else [key for key in heard if key == key_id]
     alarms = [
@@ -126,7 +127,9 @@ def stats_for(state: ServiceState, key: Key) -> StatsAnswer:
     return StatsAnswer(
         role=key.role,
         trips=stored,
-        trips_learned=0 if current is None else current.posterior.trips,
+        trips_learned=learned,
+        trips_waiting=max(stored - learned - unlearned, 0),
+        trips_set_aside=unlearned,
         lag_s=round(state.lag_s(), 3),
         distinct_edges=0 if current is None else current.distinct,
         quarantined=aside,
@@ -153,7 +156,9 @@ def stats_for(state: ServiceState, key: Key) -> StatsAnswer:
 
 def key_calibration(state: ServiceState, key_id: str) -> KeyCalibration:
     """Return what is made of a key's trips."""
-    sums = {place: some for place, some in state.calibration().items() if place[0] == key_id}
+    everything = state.calibration()
+    devices = len({key for key, _ in everything if not state.is_aside(key)})
+    sums = {place: some for place, some in everything.items() if place[0] == key_id}
     total = Sums()
     for some in sums.values():
         total = total.plus(some)
@@ -164,8 +169,14 @@ def key_calibration(state: ServiceState, key_id: str) -> KeyCalibration:
         gain, std = state.gain(key_id)
         spread = current.posterior.spreads.get(key_id)
         surprise = current.surprises.get(key_id)
+    calibration, waiting = _calibration(total), state.waiting().get(key_id, 0)
+    ratio = calibration.energy_ratio
+    facts = KeyFacts(standing, total.trips, waiting, devices, gain, std, ratio)
     return KeyCalibration(
         key=key_id,
+        trips_learned=facts.learned,
+        trips_waiting=0 if standing.is_aside else facts.waiting,
+        verdict=facts.verdict,
         trusted=not standing.is_aside,
         reason=standing.reason,
         vouched=standing.vouched_at is not None,
@@ -173,25 +184,10 @@ def key_calibration(state: ServiceState, key_id: str) -> KeyCalibration:
         gain_std=std,
         spread=spread,
         surprise=surprise,
-        advice=_advice(standing, gain, std, total),
-        calibration=_calibration(total),
+        advice=facts.advice,
+        calibration=calibration,
         times=_of_times(total),
         vehicles=_by_vehicle(sums),
-    )
-
-
-def _advice(standing: Standing, gain: float | None, std: float | None, total: Sums) -> str | None:
-    if standing.is_aside:
-        return (
-            f"none of its trips is learned: {standing.reason}. Look at unit, sign and vehicle, "
-            "then ask an administrator to let it in again"
-        )
-    if gain is None or std is None or total.trips < _FEW or abs(gain) < _TELLING * std:
-        return None
-    way = "more" if gain > 0 else "less"
-    return (
-        f"its logger reads about {abs(gain):.0%} {way} than those of others; its trips are "
-        "corrected for that, and teach the less"
     )
 
 

@@ -63,6 +63,9 @@ class KeyCalibration(BaseModel):
     """What is made of a key's trips."""
 
     key: str
+    verdict: str = Field(description="What is learned of its trips, what is not, and why.")
+    trips_learned: int = Field(description="How many of its trips routes follow now.")
+    trips_waiting: int = Field(description="How many are stored and will be learned.")
     trusted: bool = Field(description="Whether its trips are learned.")
     reason: str | None = Field(description="Why not, if so.")
     vouched: bool = Field(description="Whether an administrator has let it in again.")
@@ -90,7 +93,9 @@ class StatsAnswer(BaseModel):
 
     role: Role = Field(description="Of the key that asks.")
     trips: int
-    trips_learned: int
+    trips_learned: int = Field(description="How many of them routes follow now.")
+    trips_waiting: int = Field(description="How many of them will be learned.")
+    trips_set_aside: int = Field(description="How many are of keys that are set aside.")
     lag_s: float = Field(description="Age of the oldest trip not learned yet.")
     distinct_edges: int
     quarantined: int

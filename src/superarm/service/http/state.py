@@ -412,6 +412,11 @@ class ServiceState:
         """Return the sums of every key and class, as of a moment ago."""
         return self._fresh("calibration", self.store.calibration)
 
+    def waiting(self) -> Mapping[str, int]:
+        """Return how many trips of each key are not learned yet, as of a moment ago."""
+        mark = 0 if self.current is None else self.current.mark
+        return self._fresh("waiting", lambda: self.store.waiting(mark))
+
     def recent(self) -> Sums:
         """Return the sums of the last trips, as of a moment ago."""
         return self._fresh("recent", self.store.recent)

@@ -1,6 +1,7 @@
 """What is remembered of the trips of one key: sums and means of how they surprised."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,21 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Track:
-    """What is remembered of a key's surprises."""
+    """What is remembered of a key's surprises.
+
+    Attributes:
+        trips: how many there were.
+        mean: of the last ten or so surprises.
+        up: a sum that rises while the key goes on to be above what is predicted.
+        down: likewise below.
+        wild: a sum that rises while squared surprises are more than those of most keys.
+        heard: how many trips the likelihood is of, older ones counting less.
+        likelihood: logarithm of that of every one of `DEVIATIONS`, up to a constant.
+        parted: how many trips had parts.
+        scatter: mean squared surprise of the parts of the last ten or so.
+        rough: a sum that rises while parts scatter more than those of most keys.
+        square: mean squared surprise of the last ten trips or so.
+    """
 
     trips: int = 0
     mean: float = 0.0
@@ -68,34 +83,54 @@ class Track:
     parted: int = 0
     scatter: float = 0.0
     rough: float = 0.0
+    square: float = 0.0
 
-    def after(self, seen: Comparison, common: float, usual: float, rough: float = 0.0) -> "Track":
+    def after(
+        self,
+        seen: Comparison,
+        common: float,
+        usual: float,
+        rough: float = 0.0,
+        wild: float = 1.0,
+    ) -> "Track":
         """Return the track with one more trip.
 
         Args:
             seen: the trip.
             common: how all keys surprise now.
-            usual: what trips of all keys have in common; a wild key is wild beside the others.
+            usual: what trips of all keys have in common.
             rough: how much the parts of trips of all keys scatter; zero if that is not known.
+            wild: the squared surprise of trips of all keys, one if the model is right.
         """
         beside = seen.variance + (usual * seen.magnitude_wh) ** 2
         square = min(seen.off_wh**2 / beside, MOST_Z**2)
         z = float(np.clip(seen.z, -MOST_Z, MOST_Z))
+        beyond = (z - common) / wild**0.5
         share = max(1 / _RECENT, 1 / (self.trips + 1))
-        variance = seen.variance + (np.array(DEVIATIONS) * seen.magnitude_wh) ** 2
-        off = min(seen.off_wh**2, MOST_Z**2 * float(variance.max()))
-        one = -0.5 * (np.log(variance) + off / variance)
-        keep = 1 - 1 / _MEMORY
         return Track(
             trips=self.trips + 1,
             mean=(1 - share) * self.mean + share * z,
-            up=max(0.0, self.up + (z - common) - SUM_ALLOWANCE),
-            down=max(0.0, self.down - (z - common) - SUM_ALLOWANCE),
-            wild=max(0.0, self.wild + square - SQUARE_ALLOWANCE - common**2),
-            heard=keep * self.heard + 1,
-            likelihood=tuple((keep * np.array(self.likelihood) + one - one.max()).tolist()),
+            up=max(0.0, self.up + beyond - SUM_ALLOWANCE),
+            down=max(0.0, self.down - beyond - SUM_ALLOWANCE),
+            wild=max(0.0, self.wild + square / wild - SQUARE_ALLOWANCE - common**2),
+            square=(1 - share) * self.square + share * square,
+            **self._noisy(seen),
             **self._scattered(seen, rough),
         )
+
+    @property
+    def begun_again(self) -> "Track":
+        """The track with nothing held against the key."""
+        return replace(self, up=0.0, down=0.0, wild=0.0, rough=0.0)
+
+    def _noisy(self, seen: Comparison) -> dict[str, Any]:
+        """Return what is remembered of what trips have in common."""
+        variance = seen.variance + (np.array(DEVIATIONS) * seen.magnitude_wh) ** 2
+        off = min(seen.off_wh**2, MOST_Z**2 * float(variance.max()))
+        density = -0.5 * (np.log(variance) + off / variance)
+        keep = 1 - 1 / _MEMORY
+        total = keep * np.array(self.likelihood) + density - density.max()
+        return {"heard": keep * self.heard + 1, "likelihood": tuple(total.tolist())}
 
     def _scattered(self, seen: Comparison, rough: float) -> dict[str, Any]:
         """Return what is remembered of how parts of trips scatter."""
@@ -111,3 +146,10 @@ class Track:
             "scatter": (1 - share) * self.scatter + share * each,
             "rough": max(0.0, self.rough + min(more, _MOST_OF_ONE)),
         }
+
+    @classmethod
+    def restored(cls, parts: Mapping[str, Any]) -> "Track":
+        """Return a track from plain values; what another version has noted besides is left."""
+        names = {field.name for field in fields(cls)} & set(parts)
+        known = {name: parts[name] for name in names}
+        return cls(**(known | {"likelihood": tuple(parts["likelihood"])}))

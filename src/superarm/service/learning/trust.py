@@ -16,7 +16,8 @@ these are kept as
 A key that is off from the first trip shows in its gain, which is learned together with the roads:
 before anything is known about it, the estimate over its own deviation is a standard normal number
 too. What all keys have in common is not held against any of them: medians over keys are subtracted,
-and where the median itself is beyond chance the roads have changed, or the model is wrong.
+and scatter is counted in that of most keys. Where the median itself is beyond chance the roads have
+changed, or the model is wrong; nobody is suspected then.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,7 +50,11 @@ DRIFT = 0.5
 """A median over six or more keys of their recent mean surprise beyond this is not chance."""
 
 FEWEST_KEYS = 3
-"""Fewer keys do not tell what is common."""
+"""Fewer keys do not tell which of them is off."""
+
+MISFIT = 2.0
+"""Most keys surprise beyond the model where their mean squared surprise is more than this: over the
+last ten trips of one key chance makes it 1 ± 0.45."""
 
 _AT_ONCE = 8  # trips, after which what all keys have in common is looked at again
 _MANY = 6
@@ -73,11 +78,14 @@ class Trust:
 
     def _after_few(self, seen: Sequence[Comparison]) -> "Trust":
         tracks = dict(self.tracks)
-        common, usual, rough = self.common, self.spread, self.roughness
+        known = self.common, self.spread, self.roughness, self.wildness
         for one in seen:
-            track = tracks.get(one.key_id, Track())
-            tracks[one.key_id] = track.after(one, common, usual, rough)
-        return Trust(tracks, self.health.after(_surprise(seen)))
+            tracks[one.key_id] = tracks.get(one.key_id, Track()).after(one, *known)
+        after = Trust(tracks, self.health.after(_surprise(seen)))
+        if after.wildness > MISFIT:  # what was counted by a wrong model says nothing against a key
+            calm = {name: track.begun_again for name, track in tracks.items()}
+            return replace(after, tracks=calm)
+        return after
 
     def without(self, key_ids: Sequence[str]) -> "Trust":
         """Forget some keys."""
@@ -85,18 +93,28 @@ class Trust:
 
     @property
     def common(self) -> float:
-        """The median over keys of how they surprise now; zero as long as few have been heard."""
-        means = self._means()
-        return float(np.median(means)) if len(means) >= FEWEST_KEYS else 0.0
+        """What keys have in common of how they surprise now; zero where nothing tells."""
+        return _common([track.mean for track in self._heard])
 
-    def _means(self) -> list[float]:
-        return [track.mean for track in self.tracks.values() if track.trips >= ENOUGH]
+    @property
+    def _heard(self) -> list[Track]:
+        return [track for track in self.tracks.values() if track.trips >= ENOUGH]
 
     @property
     def roughness(self) -> float:
-        """The median over keys of how parts of trips scatter; zero as long as few were heard."""
-        found = [track.scatter for track in self.tracks.values() if track.parted >= ENOUGH]
-        return max(1.0, float(np.median(found))) if len(found) >= FEWEST_KEYS else 0.0
+        """How parts of trips of most keys scatter; zero where nothing tells."""
+        scatters = [track.scatter for track in self.tracks.values() if track.parted >= ENOUGH]
+        return max(1.0, _common(scatters)) if len(scatters) >= FEWEST_KEYS else 0.0
+
+    @property
+    def wildness(self) -> float:
+        """The squared surprise of trips of most keys; one if the model is right."""
+        return max(1.0, _common([track.square for track in self._heard]))
+
+    @property
+    def is_misfit(self) -> bool:
+        """Whether most keys surprise beyond the model, be it with their first trips."""
+        return _common([track.square for track in self.tracks.values()]) > MISFIT
 
     @property
     def spread(self) -> float:
@@ -116,7 +134,7 @@ class Trust:
 
     def drift(self) -> str | None:
         """Say that most keys are surprised the same way, if so."""
-        fewer = max(_MANY / max(len(self._means()), 1), 1.0)
+        fewer = max(_MANY / max(len(self._heard), 1), 1.0)
         if abs(self.common) <= DRIFT * fewer**0.5:
             return None
         way = "more" if self.common > 0 else "less"
@@ -142,41 +160,53 @@ class Trust:
     def suspects(self, gains: Mapping[str, float]) -> dict[str, str]:
         """Return keys whose trips surprise beyond chance, and beyond what all have in common.
 
+        Nobody, as long as most keys surprise beyond the model: then it is the model that is wrong.
+        A gain alone makes nobody suspect where fewer than three are known: two devices that differ
+        do not tell which of them is off, and the only one has nothing to be compared with.
+
         Args:
             gains: estimated gains over their own deviations, of keys with some information.
         """
-        found = {}
+        if self.is_misfit:
+            return {}
+        reasons = {}
         for name, track in self.tracks.items():
-            worst = max(track.up, track.down)
-            if worst > SUM_LIMIT:
-                way = "above" if track.up > track.down else "below"
-                found[name] = (
-                    f"its trips go on to be {way} what was predicted (sum of surprises "
-                    f"{worst:.0f}, limit {SUM_LIMIT:g})"
-                )
-            elif track.wild > SQUARE_LIMIT:
-                found[name] = (
-                    f"its trips scatter more than chance allows (sum of squared surprises "
-                    f"{track.wild:.0f}, limit {SQUARE_LIMIT:g})"
-                )
-            elif track.rough > SCATTER_LIMIT or self._was_rough(track):
-                found[name] = (
-                    "the parts of its trips do not fit the roads: they scatter "
-                    f"{track.scatter / max(self.roughness, 1.0):.1f} times as much as those of "
-                    "most keys"
-                )
+            if (reason := self._surprising(track)) is not None:
+                reasons[name] = reason
+        if len(gains) < FEWEST_KEYS:
+            return reasons
         values = np.array(list(gains.values()))
-        centre, scale = 0.0, 1.0
-        if values.size >= FEWEST_KEYS:
-            centre = float(np.median(values))
-            scale = max(1.0, 1.4826 * float(np.median(np.abs(values - centre))))
+        centre = float(np.median(values))
+        limit = GAIN_LIMIT * max(1.0, 1.4826 * float(np.median(np.abs(values - centre))))
         for name, value in gains.items():
-            if abs(value - centre) > GAIN_LIMIT * scale:
-                found[name] = (
-                    f"its logger reads {'more' if value > centre else 'less'} than all others, "
-                    f"{abs(value - centre):.1f} deviations off (limit {GAIN_LIMIT * scale:.1f})"
+            if (off := abs(value - centre)) > limit:
+                way = "more" if value > centre else "less"
+                reasons[name] = (
+                    f"its logger reads {way} than those of most others, {off:.1f} deviations off "
+                    f"(limit {limit:.1f})"
                 )
-        return found
+        return reasons
+
+    def _surprising(self, track: Track) -> str | None:
+        """Say what of a key's surprises is beyond chance, if anything."""
+        if (worst := max(track.up, track.down)) > SUM_LIMIT:
+            way = "above" if track.up > track.down else "below"
+            return (
+                f"its trips go on to be {way} what was predicted (sum of surprises {worst:.0f}, "
+                f"limit {SUM_LIMIT:g})"
+            )
+        if track.wild > SQUARE_LIMIT:
+            return (
+                f"its trips scatter more than chance allows (sum of squared surprises "
+                f"{track.wild:.0f}, limit {SQUARE_LIMIT:g})"
+            )
+        if track.rough > SCATTER_LIMIT or self._was_rough(track):
+            times = track.scatter / max(self.roughness, 1.0)
+            return (
+                "the parts of its trips do not fit the roads: they scatter "
+                f"{times:.1f} times as much as those of most keys"
+            )
+        return None
 
     def _was_rough(self, track: Track) -> bool:
         """Say whether a key scattered before it was known what is common."""
@@ -191,14 +221,18 @@ class Trust:
     @classmethod
     def restored(cls, parts: Mapping[str, Any]) -> "Trust":
         """Return trust from plain values; nothing is known where there are none."""
-        tracks = {
-            name: replace(Track(**track), likelihood=tuple(track["likelihood"]))
-            for name, track in parts.get("devices", {}).items()
-        }
+        tracks = {name: Track.restored(one) for name, one in parts.get("devices", {}).items()}
         if not (told := dict(parts.get("health", {}))):
             return cls(tracks)
         more, less = (Scatter(**told.pop(name)) for name in ("more", "less"))
         return cls(tracks, Health(**told, more=more, less=less))
+
+
+def _common(values: Sequence[float]) -> float:
+    """Return what keys have in common: the median, or of two keys the smaller of one sign."""
+    if len(values) == FEWEST_KEYS - 1:
+        return min(values, key=abs) if min(values) * max(values) > 0 else 0.0
+    return float(np.median(values)) if len(values) >= FEWEST_KEYS else 0.0
 
 
 def _surprise(seen: Sequence[Comparison]) -> Surprise:

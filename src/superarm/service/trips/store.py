@@ -320,6 +320,13 @@ class TripStore:
             oldest = select(func.min(trips.c.received_at)).where(known >= mark)
             return connection.execute(oldest).scalar()
 
+    def waiting(self, mark: int) -> Mapping[str, int]:
+        """Return how many trips of each key a belief with this mark does not know."""
+        with self.database.reading() as connection:
+            unknown = mark_of_trips(connection.dialect.name) >= mark
+            counts = select(trips.c.key_id, func.count()).where(unknown).group_by(trips.c.key_id)
+            return {key_id: int(count) for key_id, count in connection.execute(counts)}
+
     def calibration(self) -> Mapping[tuple[str, str], Sums]:
         """Return the sums of every key and vehicle class."""
         with self.database.reading() as connection:
