@@ -12,7 +12,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,8 @@ from superarm.client import Client
 from superarm.navigation import RoadNetwork, Vehicle, deterministic_energy, generate_city
 
 SUPERARM = str(Path(sys.executable).parent / "superarm")
-_PATIENCE_S = 60.0
+_PATIENCE_S = 600.0
+"""How long anything is waited for: machines may be much busier than usual."""
 _SPIN_S = 0.03
 
 
@@ -137,6 +138,14 @@ class Server:
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
+
+
+def eventually(check: Callable[[], object]) -> None:
+    """Wait until something is true."""
+    end = time.monotonic() + _PATIENCE_S
+    while not check():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def add_key(database: str, role: str, name: str = "test") -> str:

@@ -13,7 +13,16 @@ import numpy as np
 import pytest
 
 from parts import require_command, require_module
-from services import Cluster, Server, add_key, fresh_database, running, small_city, trip_between
+from services import (
+    Cluster,
+    Server,
+    add_key,
+    eventually,
+    fresh_database,
+    running,
+    small_city,
+    trip_between,
+)
 from superarm.client import Client
 
 require_module("fastapi", "service")
@@ -41,12 +50,9 @@ def a_trip(number: int) -> dict[str, Any]:
     }
 
 
-def until(server: Server, status: int, seconds: float = 20) -> None:
+def until(server: Server, status: int) -> None:
     """Wait until readiness has a status."""
-    end = time.monotonic() + seconds
-    while server.ask("GET", "/readyz").status != status:
-        assert time.monotonic() < end, server.lines[-5:]
-        time.sleep(0.1)
+    eventually(lambda: server.ask("GET", "/readyz").status == status)
 
 
 def test_postgresql_goes_away_and_comes_back(
@@ -69,7 +75,7 @@ def test_postgresql_goes_away_and_comes_back(
             assert answer.status == 503
             assert int(answer.headers["retry-after"]) >= 1
             assert "database" in answer.json["detail"]
-            until(server, 503, 5)
+            until(server, 503)
             assert server.ask("POST", "/v1/routes", QUERY).status == 200
             assert server.ask("GET", "/healthz").status == 200
             assert server.ask("GET", "/v1/stats").status in {200, 503}
@@ -123,7 +129,7 @@ def test_a_database_that_starts_later_is_waited_for_by_the_learner(
             time.sleep(3)
             assert server.ask("POST", "/v1/routes", QUERY).status == 200
             cluster.start()
-            until(server, 200, 90)
+            until(server, 200)
             assert server.ask("POST", "/v1/trips", a_trip(2)).status == 201
             server.learned(2)
     finally:
@@ -208,7 +214,7 @@ def test_overwritten_pages_are_noticed(tmp_path: Path) -> None:
                 pages.seek(page * 4096)
                 pages.write(os.urandom(4096))
         server.ask("POST", "/v1/trips", a_trip(900))
-        until(server, 503, 45)
+        until(server, 503)
         assert server.ask("POST", "/v1/routes", QUERY).status == 200
         told = [line for line in server.lines if "the database does not answer" in line]
         assert told

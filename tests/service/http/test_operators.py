@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from parts import require_module
-from services import Server, add_key, running, small_city, trip_between
+from services import Server, add_key, eventually, running, small_city, trip_between
 from superarm.client import Client
 
 require_module("fastapi", "service")
@@ -45,13 +45,6 @@ def a_trip(number: int, **more: Any) -> dict[str, Any]:
     edges, energies = trip_between(CITY, np.random.default_rng(number), 20)
     trip: dict[str, Any] = {"trip_id": f"op-{number}", "edges": edges, "driven_at": WHEN}
     return trip | (more or {"total_energy_wh": sum(energies)})
-
-
-def eventually(check: Any, seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not check():
-        assert time.monotonic() < end
-        time.sleep(0.1)
 
 
 def all_learned(server: Server) -> bool:
@@ -132,7 +125,7 @@ def test_own_trips_are_seen_and_deleted(served: Served) -> None:
     assert server.ask("GET", "/v1/trips/op-21?owner=x", headers=mine).status == 403
     assert server.ask("DELETE", "/v1/trips/op-21", headers=mine).status == 404
     assert server.ask("DELETE", "/v1/trips/op-20", headers=mine).status == 204
-    eventually(lambda: all_learned(server), 40)
+    eventually(lambda: all_learned(server))
     assert server.ask("DELETE", "/v1/trips/op-20", headers=mine).status == 404
     assert server.ask("POST", "/v1/trips", a_trip(20), mine).status == 201  # not a duplicate
 
@@ -209,7 +202,7 @@ def test_odd_trips_that_are_released_say_nothing_against_their_key(served: Serve
     time.sleep(1.5)
     assert server.ask("GET", "/v1/keys/me", headers=mine).json["trusted"]
     assert server.ask("DELETE", "/v1/trips/op-99", headers=mine).status == 204
-    eventually(lambda: all_learned(server), 40)  # for other tests
+    eventually(lambda: all_learned(server))  # for other tests
 
 
 def test_odd_keys_and_ids_are_refused(served: Served) -> None:

@@ -31,6 +31,7 @@ def test_the_whole_schema_finds_no_server_error(tmp_path: Path, demo: bool) -> N
                 *("--header", f"authorization: Bearer {key}", "--checks", CHECKS),
                 *("--max-examples", "40", "--seed", "1", "--phases", "examples,coverage,fuzzing"),
                 *("--warnings", "off", "--suppress-health-check", "all"),
+                *("--request-timeout", "600"),  # how long an answer takes is tried elsewhere
             ],
             check=False,
             cwd=tmp_path,
