@@ -29,6 +29,7 @@ NAMES = (
     "exploring",
     "planning",
     "charges",
+    "durations",
     "readers",
     "hierarchies",
     "tenants",

@@ -120,4 +120,5 @@ class Worker:
             trust.spread,
             trust.spreads(),
             now.times.posterior,
+            trust.durations.factors(),
         )

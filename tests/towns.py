@@ -94,7 +94,7 @@ class Blocks:
         self.trips += some
         self.belief = self._learned(self.belief, some)
         tail = [one for one in self.trips if one.sequence > self._cut]
-        self.trust = self.known.after(self._comparer.compare(tail))
+        self.trust = self.known.after(*self._comparer.compare(tail))
 
     def end_block(self) -> None:
         """Begin another block if it is time for that."""

@@ -47,8 +47,11 @@ standings = Table(
     Column("set_aside_at", BigInteger),
     Column("reason", Text),
     Column("vouched_at", BigInteger),
+    Column("durations_aside_at", BigInteger),
+    Column("durations_reason", Text),
+    Column("durations_since", BigInteger),
 )
-"""How each key stands: the slot of its gain, whether it is set aside or vouched for."""
+"""How each key stands: the slot of its gain, whether it, or its durations, are set aside."""
 
 calibration = Table(
     "calibration",
@@ -91,6 +94,7 @@ trips = Table(
     Column("energies_wh", LargeBinary, nullable=False),
     Column("at_rest", Boolean),
     Column("durations", LargeBinary),
+    Column("time_factor", Float),
     Column("measured_s", Float),
     Column("predicted_s", Float),
     Column("predicted_std_s", Float),

@@ -8,14 +8,15 @@ import pytest
 from typer.testing import CliRunner
 
 from parts import require_module
-from services import Server, add_key, running, small_city, trip_between
+from services import Server, add_key, eventually, running, small_city, trip_between
 from superarm.cli.app import make_app
 from superarm.client import Client
 
 require_module("fastapi", "service")
 
+from superarm.service.database import Database  # noqa: E402
 from superarm.service.http.verdicts import KeyFacts  # noqa: E402
-from superarm.service.trips.standings import Standing  # noqa: E402
+from superarm.service.trips.standings import Standing, set_durations_aside  # noqa: E402
 
 CITY = small_city()
 ASIDE = Standing("k", 0, 1, "it reads nonsense")
@@ -53,6 +54,16 @@ def test_what_may_be_chance_is_not_said_after_few_trips(
     facts = KeyFacts(Standing("k", 0), 6, 0, 3, gain, std)
     assert facts.advice is None
     assert facts.verdict == "6 of its 6 trips are learned."
+
+
+def test_what_is_made_of_durations_is_said_beside_energies() -> None:
+    late = Standing("k", 0, durations_aside_at=1, durations_reason="they are twice the others'")
+    told = KeyFacts(late, 20, 0, 5, gain=0.1, gain_std=0.02).verdict
+    assert told.startswith("20 of its 20 trips are learned. Its logger reads about 10% more")
+    assert "Its durations are not learned, its energies are: they are twice the others'." in told
+    slow = KeyFacts(Standing("k", 0), 20, 0, 5, time_factor=1.2).verdict
+    assert "Its durations are about 20% longer than those of others, and are corrected" in slow
+    assert "durations" not in KeyFacts(Standing("k", 0), 20, 0, 5, time_factor=1.02).verdict
 
 
 def report_by_command(
@@ -122,3 +133,31 @@ def test_of_trips_that_are_not_learned_nobody_says_that_they_are(
         assert (stats["trips"], stats["trips_set_aside"], stats["trips_waiting"]) == (4, 4, 0)
         (told,) = Client(server.url, admin).stats()["keys"]
         assert (told["trips_learned"], told["trusted"]) == (0, False)
+
+
+def test_durations_are_set_aside_said_so_and_let_in_again(tmp_path: Path) -> None:
+    CITY.save(tmp_path / "city.npz")
+    url = str(tmp_path / "t.db")
+    key, admin = add_key(url, "report"), add_key(url, "admin", "admin")
+    options = ["--network", "city.npz", "--database", url, "--rate", "1000000"]
+    with running(tmp_path, *options, key=key) as server:
+        client = Client(server.url, key)
+        allowed = {"authorization": f"Bearer {admin}"}
+        client.report_many(trips_of("d", 1.0, 3))
+        server.learned(3)
+        told = client.key()
+        assert (told["durations_trusted"], told["time_factor"]) == (True, 1.0)
+        database = Database(url)
+        set_durations_aside(database, {told["key"]: "they are nonsense"})
+        database.close()
+        eventually(lambda: not client.key()["durations_trusted"])
+        told = client.key()
+        assert told["trusted"]
+        assert told["durations_reason"] == "they are nonsense"
+        assert "Its durations are not learned, its energies are" in told["verdict"]
+        late = trips_of("e", 1.0, 1)[0] | {"duration_s": 120.0}
+        (outcome,) = client.report_many([late])
+        assert outcome["status"] == "accepted"
+        assert "durations of this key are set aside" in outcome["detail"]
+        assert server.ask("POST", f"/v1/keys/{told['key']}/trust", headers=allowed).json["trusted"]
+        eventually(lambda: client.key()["durations_trusted"])

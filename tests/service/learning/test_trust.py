@@ -17,6 +17,7 @@ from superarm.navigation import Vehicle, generate_city
 require_module("fastapi", "service")
 
 from superarm.service.http.surprises import MOST_REFUSED, RECENT, Surprises  # noqa: E402
+from superarm.service.learning.common import MISFIT  # noqa: E402
 from superarm.service.learning.comparing import compared, predicted  # noqa: E402
 from superarm.service.learning.gains import informed  # noqa: E402
 from superarm.service.learning.tracks import (  # noqa: E402
@@ -25,7 +26,7 @@ from superarm.service.learning.tracks import (  # noqa: E402
     Comparison,
     Track,
 )
-from superarm.service.learning.trust import MISFIT, Trust  # noqa: E402
+from superarm.service.learning.trust import Trust  # noqa: E402
 from superarm.service.model.fleet import GAIN_VARIANCE, KEY_DEVIATION  # noqa: E402
 from superarm.service.model.trip import MeasuredTrip, Source  # noqa: E402
 from superarm.service.trips.intake import Checked  # noqa: E402

@@ -107,7 +107,8 @@ def _add_keys(app: FastAPI, state: ServiceState) -> None:
         if not let_in(state.database, key_id):
             raise Refused(404, f"no key {key_id!r} is set aside")
         state.surprises.forget(key_id)
-        state.alarms.say("set aside", None, key_id)
+        for kind in ("set aside", "durations set aside"):
+            state.alarms.say(kind, None, key_id)
         state.watch.look_now()
         state.learning.wake()
         return key_calibration(state, key_id)

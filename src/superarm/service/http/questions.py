@@ -171,7 +171,8 @@ def key_calibration(state: ServiceState, key_id: str) -> KeyCalibration:
         surprise = current.surprises.get(key_id)
     calibration, waiting = _calibration(total), state.waiting().get(key_id, 0)
     ratio = calibration.energy_ratio
-    facts = KeyFacts(standing, total.trips, waiting, devices, gain, std, ratio)
+    factor = 1.0 if current is None else current.posterior.time_factor_of(key_id)
+    facts = KeyFacts(standing, total.trips, waiting, devices, gain, std, ratio, factor)
     return KeyCalibration(
         key=key_id,
         trips_learned=facts.learned,
@@ -179,6 +180,9 @@ def key_calibration(state: ServiceState, key_id: str) -> KeyCalibration:
         verdict=facts.verdict,
         trusted=not standing.is_aside,
         reason=standing.reason,
+        durations_trusted=standing.durations_aside_at is None and not standing.is_aside,
+        durations_reason=standing.durations_reason,
+        time_factor=factor,
         vouched=standing.vouched_at is not None,
         gain=gain,
         gain_std=std,

@@ -68,6 +68,9 @@ class KeyCalibration(BaseModel):
     trips_waiting: int = Field(description="How many are stored and will be learned.")
     trusted: bool = Field(description="Whether its trips are learned.")
     reason: str | None = Field(description="Why not, if so.")
+    durations_trusted: bool = Field(description="Whether its durations are learned.")
+    durations_reason: str | None = Field(description="Why not, if so.")
+    time_factor: float = Field(description="What its durations are divided by: 1.1 is 10 % longer.")
     vouched: bool = Field(description="Whether an administrator has let it in again.")
     gain: float | None = Field(description="How far its logger is off, as a share: 0.05 is 5 % up.")
     gain_std: float | None

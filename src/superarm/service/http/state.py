@@ -252,7 +252,7 @@ class ServiceState:
 
     def _told(self, kind: str, text: Any) -> None:  # noqa: ANN401 - JSON
         if kind == "alarm":
-            self.alarms.say("set aside", text["reason"], text["key"])
+            self.alarms.say(text.get("kind", "set aside"), text["reason"], text["key"])
             self.watch.look_now()
         else:
             logger.warning(text)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from superarm.service.learning.trust import FEWEST_KEYS
+from superarm.service.learning.common import FEWEST_KEYS
 from superarm.service.trips.intake import Checked
 
 RECENT = 20

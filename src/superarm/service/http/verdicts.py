@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
+from superarm.service.learning.common import FEWEST_KEYS, GAIN_LIMIT
 from superarm.service.learning.gains import informed
-from superarm.service.learning.trust import FEWEST_KEYS, GAIN_LIMIT
 from superarm.service.trips.standings import Standing
 
 _TELLING = 2.0  # deviations of a gain that are worth a word
+_WORTH_A_WORD = 0.05  # of a factor of durations
 _FEW = 10  # trips, before which none are
 
 
@@ -22,6 +23,7 @@ class KeyFacts:
         gain: how far its logger is believed to be off, as a share, if that is known.
         gain_std: how sure that is.
         ratio: measured over predicted energy of its trips, when they were reported.
+        time_factor: how much longer its durations are than others'.
     """
 
     standing: Standing
@@ -31,6 +33,7 @@ class KeyFacts:
     gain: float | None = None
     gain_std: float | None = None
     ratio: float | None = None
+    time_factor: float = 1.0
 
     @property
     def learned(self) -> int:
@@ -87,4 +90,22 @@ class KeyFacts:
         told = f"{self.learned:,} of its {self.trips:,} trips are learned"
         if self.waiting:
             told += f", {self.waiting:,} wait"
-        return f"{told}." if advice is None else f"{told}. {advice[0].upper()}{advice[1:]}."
+        advice = " ".join(f"{one[0].upper()}{one[1:]}." for one in (advice, self._of_times) if one)
+        return f"{told}. {advice}".strip()
+
+    @property
+    def _of_times(self) -> str | None:
+        """What to say of its durations, if anything."""
+        if self.standing.durations_aside_at is not None:
+            return (
+                f"its durations are not learned, its energies are: {self.standing.durations_reason}"
+                ". Look at how its logger times trips (seconds, without stops), then ask an "
+                "administrator to let it in again"
+            )
+        if abs(self.time_factor - 1) < _WORTH_A_WORD:
+            return None
+        way = "longer" if self.time_factor > 1 else "shorter"
+        return (
+            f"its durations are about {abs(self.time_factor - 1):.0%} {way} than those of others, "
+            "and are corrected for that"
+        )

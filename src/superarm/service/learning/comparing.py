@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
-from scipy.linalg.lapack import dpotrf
 from scipy.sparse import csr_array
 
-from superarm.arrays import Matrix, Rows, Vector
+from superarm.arrays import Rows, Vector
 from superarm.errors import SuperarmError
+from superarm.service.learning.factoring import factored
+from superarm.service.learning.timing import TimedTrip, TimeSurprise, time_surprises, timed_trip
 from superarm.service.learning.tracks import Comparison
 from superarm.service.model.posterior import RoadPosterior
 from superarm.service.model.trip import Reader, Spans
@@ -112,7 +113,7 @@ def compared(trips: Sequence[Predicted], posterior: RoadPosterior) -> list[Compa
     roads = np.array([one.noise for one in trips]) + joint.diagonal()
     shared = np.array([one.shared for one in trips])
     joint.flat[:: len(trips) + 1] = roads + shared**2
-    kept, lower = _factored(joint)
+    kept, lower = factored(joint)
     if not kept:
         return []
     off = np.array([trips[i].off_wh for i in kept])
@@ -139,22 +140,6 @@ def compared(trips: Sequence[Predicted], posterior: RoadPosterior) -> list[Compa
     return found
 
 
-def _factored(joint: Matrix) -> tuple[list[int], Matrix]:
-    """Return a Cholesky factor, and of which rows: of all but those that have none.
-
-    No report may keep others from being compared: where rounding leaves a trip without a variance
-    of its own beside those before it, it is left out.
-    """
-    with np.errstate(over="ignore"):
-        kept = np.flatnonzero(np.isfinite(joint.diagonal() ** 2)).tolist()
-    while kept:
-        lower, place = dpotrf(joint[np.ix_(kept, kept)], lower=True, clean=True)
-        if place == 0:
-            return kept, lower
-        del kept[place - 1]
-    return kept, joint[:0, :0]
-
-
 class Comparer:
     """Compares trips with one posterior; what is known of a trip alone is kept for the next time.
 
@@ -178,24 +163,34 @@ class Comparer:
         self._reader = reader
         self._secret = secret
         self._say = say
-        self._predicted: dict[int, Predicted | None] = {}
+        self._predicted: dict[int, tuple[Predicted | None, TimedTrip | None]] = {}
 
-    def compare(self, trips: Sequence[ReadTrip]) -> list[Comparison]:
-        """Compare trips with the prediction, in the order of their numbers."""
+    def compare(self, trips: Sequence[ReadTrip]) -> tuple[list[Comparison], list[TimeSurprise]]:
+        """Compare energies and durations with the prediction, in the order of their numbers."""
         ordered = sorted(trips, key=lambda one: one.sequence)
-        predictions = [self._prediction(one) for one in ordered if one.counts]
-        return compared([one for one in predictions if one is not None], self._posterior)
+        pairs = [self._prediction(one) for one in ordered if one.counts]
+        energies = [energy for energy, _ in pairs if energy is not None]
+        times = [time for _, time in pairs if time is not None]
+        posterior = self._posterior
+        return compared(energies, posterior), time_surprises(times, posterior.times)
 
-    def _prediction(self, read: ReadTrip) -> Predicted | None:
+    def _prediction(self, read: ReadTrip) -> tuple[Predicted | None, TimedTrip | None]:
         if read.sequence not in self._predicted:
-            self._predicted[read.sequence] = self._tried(read)
+            self._predicted[read.sequence] = self._energy(read), self._time(read)
         return self._predicted[read.sequence]
 
-    def _tried(self, read: ReadTrip) -> Predicted | None:
+    def _energy(self, read: ReadTrip) -> Predicted | None:
         chance = hashlib.sha256(f"{self._secret}{read.digest}".encode()).digest()
         seed = int.from_bytes(chance[:8], "big")
         try:
             return predicted(read, self._posterior, self._reader, seed)
         except _UNUSABLE as error:
             self._say(f"trip {read.sequence} could not be compared with its prediction: {error}")
+            return None
+
+    def _time(self, read: ReadTrip) -> TimedTrip | None:
+        try:
+            return timed_trip(read, self._posterior.times)
+        except _UNUSABLE as error:
+            self._say(f"durations of trip {read.sequence} could not be compared: {error}")
             return None

@@ -37,7 +37,7 @@ from superarm.service.model.trip import Reader
 from superarm.service.trips.device_state import DeviceState, store_state
 from superarm.service.trips.history import Blocks, Cursor, History, NewTrips
 from superarm.service.trips.reading import ReadTrip
-from superarm.service.trips.standings import Standing, set_aside
+from superarm.service.trips.standings import Standing, set_aside, set_durations_aside
 
 _PIECE = 50_000
 """Trips that an ensemble sums up and learns at one time: no long history lies in memory twice."""
@@ -165,6 +165,20 @@ class Fold:
         names = set_aside(self._database, reasons) if reasons else []
         for name in names:
             self._tell({"alarm": {"key": name, "reason": reasons[name]}})
+        return names + self._judge_durations(progress)
+
+    def _judge_durations(self, progress: Progress) -> list[str]:
+        """Set durations aside that surprise beyond chance; times are learned without them."""
+        standings = progress.standings
+        reasons = {
+            name: reason
+            for name, reason in progress.trust.durations.suspects().items()
+            if name in standings and standings[name].durations_aside_at is None
+        }
+        names = set_durations_aside(self._database, reasons) if reasons else []
+        for name in names:
+            told = {"key": name, "reason": reasons[name], "kind": "durations set aside"}
+            self._tell({"alarm": told})
         return names
 
     def store(self, progress: Progress) -> Progress:
@@ -209,11 +223,12 @@ class Fold:
         """Return what is known of devices after all trips that were read."""
         if progress.reached > progress.base.cursor.number:
             return progress.known
-        return progress.known.after(self._comparer(progress.base).compare(progress.tail))
+        return progress.known.after(*self._comparer(progress.base).compare(progress.tail))
 
     def _comparer(self, base: Learned) -> Comparer:
         if self._compared is None or self._compared[0] is not base:
             posterior = RoadPosterior.of(self._fleet, base.belief, base.visits, trips=base.trips)
+            posterior = replace(posterior, learned_times=base.times.posterior)
             self._compared = base, Comparer(posterior, self._reader, self._secret, self._note)
         return self._compared[1]
 
@@ -233,6 +248,8 @@ class Fold:
         if standings != progress.standings or known is not progress.known:
             aside = [key for key in known.tracks if key in standings and standings[key].is_aside]
             known = known.without(aside) if aside else known
+            late = [key for key, how in standings.items() if how.durations_aside_at is not None]
+            known = replace(known, durations=known.durations.without(late))
         return replace(progress, known=known, reached=reached, state=state, standings=standings)
 
     def _with_base(self, progress: Progress) -> Progress:

@@ -272,6 +272,7 @@ class Learner:
             "surprises": {name: track.mean for name, track in trust.tracks.items()},
             "drift": trust.drift(),
             "contradiction": trust.contradiction(),
+            "time_factors": trust.durations.factors(),
         }
         self._tell({"posterior": facts})
 

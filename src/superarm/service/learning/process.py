@@ -198,6 +198,7 @@ class Learning:
             trips=facts["trips"],
             spread=facts["spread"],
             spreads=facts["spreads"],
+            time_factors=facts["time_factors"],
         )
         self.failures = 0
         before = self._slot

@@ -30,6 +30,9 @@ from superarm.adapting import Health
 from superarm.adapting.watching import CERTAIN, Scatter
 from superarm.arrays import Vector
 from superarm.beliefs import Surprise
+from superarm.service.learning.common import FEWEST_KEYS, MISFIT, in_common, limit_of
+from superarm.service.learning.durations import Durations
+from superarm.service.learning.timing import TimeSurprise
 from superarm.service.learning.tracks import (
     DEVIATIONS,
     ENOUGH,
@@ -42,19 +45,10 @@ from superarm.service.learning.tracks import (
     Track,
 )
 from superarm.service.model.fleet import TRIP_DEVIATION
-
-GAIN_LIMIT = 4.0
-"""A gain so many standard deviations off is not chance."""
+from superarm.service.trips.device_state import DURATIONS, ENERGIES
 
 DRIFT = 0.5
 """A median over six or more keys of their recent mean surprise beyond this is not chance."""
-
-FEWEST_KEYS = 3
-"""Fewer keys do not tell which of them is off."""
-
-MISFIT = 2.0
-"""Most keys surprise beyond the model where their mean squared surprise is more than this: over the
-last ten trips of one key chance makes it 1 ± 0.45."""
 
 _AT_ONCE = 8  # trips, after which what all keys have in common is looked at again
 _MANY = 6
@@ -68,13 +62,21 @@ class Trust:
 
     tracks: Mapping[str, Track] = field(default_factory=dict)
     health: Health = field(default_factory=Health)
+    durations: Durations = field(default_factory=Durations)
 
-    def after(self, seen: Sequence[Comparison]) -> "Trust":
-        """Return what is remembered after more trips, in their order."""
-        trust = self
+    def after(self, seen: Sequence[Comparison], timed: Sequence[TimeSurprise] = ()) -> "Trust":
+        """Return what is remembered after more trips, in their order.
+
+        Args:
+            seen: their energies.
+            timed: their durations, as far as they have any.
+        """
+        trust, durations = self, self.durations
         for begin in range(0, len(seen), _AT_ONCE):
             trust = trust._after_few(seen[begin : begin + _AT_ONCE])
-        return trust
+        for begin in range(0, len(timed), _AT_ONCE):
+            durations = durations.after(timed[begin : begin + _AT_ONCE])
+        return replace(trust, durations=durations)
 
     def _after_few(self, seen: Sequence[Comparison]) -> "Trust":
         tracks = dict(self.tracks)
@@ -89,12 +91,13 @@ class Trust:
 
     def without(self, key_ids: Sequence[str]) -> "Trust":
         """Forget some keys."""
-        return Trust({name: track for name, track in self.tracks.items() if name not in key_ids})
+        kept = {name: track for name, track in self.tracks.items() if name not in key_ids}
+        return Trust(kept, durations=self.durations.without(key_ids))
 
     @property
     def common(self) -> float:
         """What keys have in common of how they surprise now; zero where nothing tells."""
-        return _common([track.mean for track in self._heard])
+        return in_common([track.mean for track in self._heard])
 
     @property
     def _heard(self) -> list[Track]:
@@ -104,17 +107,17 @@ class Trust:
     def roughness(self) -> float:
         """How parts of trips of most keys scatter; zero where nothing tells."""
         scatters = [track.scatter for track in self.tracks.values() if track.parted >= ENOUGH]
-        return max(1.0, _common(scatters)) if len(scatters) >= FEWEST_KEYS else 0.0
+        return max(1.0, in_common(scatters)) if len(scatters) >= FEWEST_KEYS else 0.0
 
     @property
     def wildness(self) -> float:
         """The squared surprise of trips of most keys; one if the model is right."""
-        return max(1.0, _common([track.square for track in self._heard]))
+        return max(1.0, in_common([track.square for track in self._heard]))
 
     @property
     def is_misfit(self) -> bool:
         """Whether most keys surprise beyond the model, be it with their first trips."""
-        return _common([track.square for track in self.tracks.values()]) > MISFIT
+        return in_common([track.square for track in self.tracks.values()]) > MISFIT
 
     @property
     def spread(self) -> float:
@@ -176,8 +179,7 @@ class Trust:
         if len(gains) < FEWEST_KEYS:
             return reasons
         values = np.array(list(gains.values()))
-        centre = float(np.median(values))
-        limit = GAIN_LIMIT * max(1.0, 1.4826 * float(np.median(np.abs(values - centre))))
+        centre, limit = float(np.median(values)), limit_of(values.tolist())
         for name, value in gains.items():
             if (off := abs(value - centre)) > limit:
                 way = "more" if value > centre else "less"
@@ -216,23 +218,18 @@ class Trust:
     def stored(self) -> dict[str, object]:
         """Return plain values."""
         devices = {name: asdict(track) for name, track in self.tracks.items()}
-        return {"devices": devices, "health": asdict(self.health)}
+        parts = {ENERGIES: devices, DURATIONS: self.durations.stored()}
+        return parts | {"health": asdict(self.health)}
 
     @classmethod
     def restored(cls, parts: Mapping[str, Any]) -> "Trust":
         """Return trust from plain values; nothing is known where there are none."""
-        tracks = {name: Track.restored(one) for name, one in parts.get("devices", {}).items()}
+        tracks = {name: Track.restored(one) for name, one in parts.get(ENERGIES, {}).items()}
+        durations = Durations.restored(parts.get(DURATIONS, {}))
         if not (told := dict(parts.get("health", {}))):
-            return cls(tracks)
+            return cls(tracks, durations=durations)
         more, less = (Scatter(**told.pop(name)) for name in ("more", "less"))
-        return cls(tracks, Health(**told, more=more, less=less))
-
-
-def _common(values: Sequence[float]) -> float:
-    """Return what keys have in common: the median, or of two keys the smaller of one sign."""
-    if len(values) == FEWEST_KEYS - 1:
-        return min(values, key=abs) if min(values) * max(values) > 0 else 0.0
-    return float(np.median(values)) if len(values) >= FEWEST_KEYS else 0.0
+        return cls(tracks, Health(**told, more=more, less=less), durations)
 
 
 def _surprise(seen: Sequence[Comparison]) -> Surprise:

@@ -34,6 +34,7 @@ class RoadPosterior:
         spread: deviation of what all of one trip has in common, as a share, of a usual key.
         spreads: likewise of keys that were heard of.
         learned_times: what is believed of travel times, if anything was learned.
+        time_factors: how much longer durations of keys are than others', where that is known.
     """
 
     fleet: Fleet
@@ -45,6 +46,7 @@ class RoadPosterior:
     spread: float = TRIP_DEVIATION
     spreads: dict[str, float] = field(default_factory=dict)
     learned_times: TimePosterior | None = None
+    time_factors: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -71,6 +73,10 @@ class RoadPosterior:
         Never less than usual: who sends back what was predicted is not the more precise for it.
         """
         return max(self.spread, self.spreads.get(key_id, 0.0))
+
+    def time_factor_of(self, key_id: str) -> float:
+        """Return how much longer durations of a key are than those of others."""
+        return self.time_factors.get(key_id, 1.0)
 
     def view(self, places: Rows) -> PlacedView:
         """Return the library's own view of some arms."""

@@ -5,6 +5,7 @@ follows from those, unless somebody else was faster.
 """
 
 import json
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,6 +13,10 @@ from sqlalchemy import Connection, insert, select, update
 
 from superarm.service.database import Database, lock_epoch
 from superarm.service.tables import device_state
+
+ENERGIES, DURATIONS = "devices", "durations"
+DEVICES = (ENERGIES, DURATIONS)
+"""The parts of a state that have a part per device."""
 
 _ONLY = 1
 
@@ -23,7 +28,7 @@ class DeviceState:
     Attributes:
         reached: it follows from the trips with this or a lower sequence number.
         revision: how often it was changed; zero if nothing is stored yet.
-        content: JSON, with a part per device under ``devices``.
+        content: JSON; under every one of `DEVICES` there is a part per device.
     """
 
     reached: int = 0
@@ -70,12 +75,23 @@ def store_state(database: Database, epoch: int, reached: int, content: str) -> D
     return after
 
 
-def forget_device(connection: Connection, key_id: str) -> None:
-    """Drop what is known of one device; whether trips of all contradict the model is seen anew."""
+def forget_device(connection: Connection, key_id: str, parts: Collection[str] = DEVICES) -> None:
+    """Drop what is known of one device.
+
+    With its energies goes whether trips of all devices contradict the model: that is seen anew.
+
+    Args:
+        connection: within whose transaction.
+        key_id: of the device.
+        parts: of what is known: of its energies and durations, or of one of them.
+    """
     row = connection.execute(select(device_state).with_for_update()).one_or_none()
     if row is None:
         return
-    devices: dict[str, Any] = json.loads(row.content).get("devices", {})
-    devices.pop(key_id, None)
-    values = {"content": json.dumps({"devices": devices}), "revision": row.revision + 1}
+    content: dict[str, Any] = json.loads(row.content)
+    for part in parts:
+        content.get(part, {}).pop(key_id, None)
+    if ENERGIES in parts:
+        content.pop("health", None)
+    values = {"content": json.dumps(content), "revision": row.revision + 1}
     connection.execute(update(device_state).values(values))

@@ -60,3 +60,14 @@ class FoldedTrips(Generic[TripSums]):
         known = TimeSums.restored(times) if times else nothing
         form = Observations if "starts" in parts else Evidence
         return FoldedTrips(form.restored(parts), visits, known, facts["trips"])
+
+
+def without_times(data: bytes) -> bytes:
+    """Return packed sums without what they say about travel times."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+        kept: dict[str, Any] = {
+            name: stored[name] for name in stored.files if not name.startswith("time_")
+        }
+    file = io.BytesIO()
+    np.savez_compressed(file, **kept)
+    return file.getvalue()

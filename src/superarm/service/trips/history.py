@@ -230,7 +230,8 @@ class History(Generic[TripSums]):
         if isinstance(evidence, Evidence) and self._reader.form is not Evidence:
             evidence = of_evidence(evidence, np.ones(evidence.weighted.size))
         placed = self._reader.placed(evidence, standing.source(0.0))
-        return FoldedTrips(placed, sums.visits, sums.times, sums.trips)
+        times = self._reader.times(()) if standing.durations_aside_at else sums.times
+        return FoldedTrips(placed, sums.visits, times, sums.trips)
 
     def _summed(self, read: Sequence[ReadTrip], bad: list[int]) -> FoldedTrips[TripSums]:
         """Return the sums of trips; those that spoil them are found by halving, and noted."""
@@ -254,10 +255,11 @@ class History(Generic[TripSums]):
     ) -> Iterator[Sequence[Any]]:
         mark = mark_of_trips(connection.dialect.name)
         columns = (trips.c.vehicle, trips.c.edges, trips.c.spans, trips.c.energies_wh)
-        more = (trips.c.at_rest, trips.c.durations, trips.c.key_id, trips.c.spread, trips.c.widened)
+        more = (trips.c.at_rest, trips.c.durations, trips.c.time_factor, trips.c.key_id)
+        source = (trips.c.spread, trips.c.widened)
         when = (trips.c.received_at, trips.c.sequence, trips.c.content_sha256)
         query = (
-            select(*columns, *more, *when)
+            select(*columns, *more, *source, *when)
             .where((mark >= stretch.begin) & (mark < stretch.until))
             .where(trips.c.sequence > stretch.above)
             .order_by(trips.c.sequence)

@@ -140,8 +140,10 @@ class Intake:
         times = None
         if measured.timed is not None:
             now, before = posterior.times, posterior.fleet.usual_times
-            times = judged_times(measured.timed, now, before, self.network.length_m)
+            factor = posterior.time_factor_of(key_id)
+            times = judged_times(measured.timed, now, before, self.network.length_m, factor)
             measured = replace(measured, timed=times.drive)
+            times = times.of_key(standing.durations_reason)
         spread = posterior.spread_of(key_id)
         verdict = judged(measured, standing.source(spread), posterior, self.reader, widened)
         return Checked(

@@ -30,6 +30,7 @@ class ReadTrip:
         digest: a checksum of what was sent.
         counts: whether it says something about its key: not if somebody has released it, nor if
             the key was let in again after it.
+        time_factor: what its durations were divided by.
     """
 
     sequence: int
@@ -38,6 +39,7 @@ class ReadTrip:
     source: Source
     digest: str
     counts: bool
+    time_factor: float = 1.0
 
 
 def read_rows(
@@ -51,7 +53,9 @@ def read_rows(
             continue
         try:
             columns = (row.vehicle, row.edges, row.spans, row.energies_wh)
-            trip = unpacked(*columns, row.at_rest, row.durations, n_edges)
+            timed = row.durations if standing.learns_times(row.received_at) else None
+            factor = 1.0 if row.time_factor is None else float(row.time_factor)
+            trip = _corrected(unpacked(*columns, row.at_rest, timed, n_edges), factor)
             spread = float(row.spread)
             known = standing.source(spread if 0 <= spread <= _MOST_SPREAD else np.nan)
             source = replace(known, widened=float(row.widened))
@@ -60,8 +64,18 @@ def read_rows(
             continue
         counts = not source.vouched and row.received_at >= (standing.vouched_at or 0)
         digest = row.content_sha256
-        read.append(ReadTrip(row.sequence, row.key_id, trip, source, digest, counts))
+        read.append(ReadTrip(row.sequence, row.key_id, trip, source, digest, counts, factor))
     return read
+
+
+def _corrected(trip: MeasuredTrip, factor: float) -> MeasuredTrip:
+    """Return a trip with its durations as the clocks of most keys would have it."""
+    if trip.timed is None or factor == 1:
+        return trip
+    if not 0 < factor < np.inf:
+        msg = f"the factor of durations is {factor}, and must be a positive number"
+        raise ValueError(msg)
+    return replace(trip, timed=replace(trip.timed, seconds=trip.timed.seconds / factor))
 
 
 class Pile(Generic[TripSums]):

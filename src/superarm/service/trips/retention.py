@@ -1,6 +1,7 @@
 """Old trips are summed up and deleted: what they said stays, who drove where goes."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Generic
 
 import numpy as np
@@ -21,6 +22,7 @@ from superarm.service.trips.reading import (
     require_finite,
     sound_times,
 )
+from superarm.service.trips.standings import Standing, all_standings
 
 _AT_ONCE = 2_000
 _DELETED_AT_ONCE = 500
@@ -75,9 +77,13 @@ class Retention(Generic[TripSums]):
             if not rows:
                 return 0
             bump_epoch(connection)
+            how = all_standings(connection)
             for key_id in sorted({row.key_id for row in rows}):
                 mine = [row for row in rows if row.key_id == key_id]
-                self._fold_key(connection, key_id, mine, bad)
+                standing = how.get(key_id, Standing(key_id))
+                # a key that is set aside may be let in again, so that its trips are summed up too
+                heard = replace(standing, set_aside_at=None, slot=None, vouched_at=None)
+                self._fold_key(connection, heard, mine, bad)
             numbers = [row.sequence for row in rows if row.sequence not in bad]
             for begin in range(0, len(numbers), _DELETED_AT_ONCE):
                 some = numbers[begin : begin + _DELETED_AT_ONCE]
@@ -85,8 +91,9 @@ class Retention(Generic[TripSums]):
         return len(rows)
 
     def _fold_key(
-        self, connection: Connection, key_id: str, rows: Sequence[Any], bad: list[int]
+        self, connection: Connection, standing: Standing, rows: Sequence[Any], bad: list[int]
     ) -> None:
+        key_id = standing.key_id
         size, nothing = self._reader.n_edges, self._reader.times(())
         more = FoldedTrips(self._reader.form.nothing(size + 1), np.zeros(size), nothing, 0)
 
@@ -98,7 +105,9 @@ class Retention(Generic[TripSums]):
             visits = self._reader.visits(one.trip for one in some)
             more += FoldedTrips(evidence, visits, sound_times(self._reader, some), len(some))
 
-        bad += [one.sequence for one in bisected(read_rows(rows, {}, size, bad), add)]
+        bad += [
+            one.sequence for one in bisected(read_rows(rows, {key_id: standing}, size, bad), add)
+        ]
         rows = [row for row in rows if row.sequence not in bad]
         if not rows:
             return
