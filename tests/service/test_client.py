@@ -1,5 +1,6 @@
 """The client: tries again, packs large batches, says what was refused."""
 
+import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -16,6 +17,15 @@ from superarm.cli.app import make_app
 from superarm.client import Client, ServiceError
 from superarm.matching import write_trips
 from superarm.matching.trips import MatchedTrip
+
+VERDICT = json.dumps(
+    {
+        "verdict": "1 of its 1 trips are learned.",
+        "trips_learned": 1,
+        "trips_waiting": 0,
+        "trusted": True,
+    }
+).encode()
 
 
 class _Busy(BaseHTTPRequestHandler):
@@ -141,13 +151,19 @@ def test_the_command_says_how_to_give_a_key(
     assert "--key" in str(refused.exception)
     assert "SUPERARM_KEY" in str(refused.exception)
     outcome = b'{"trips": [{"trip_id": "t", "status": "accepted"}]}'
-    handler.answers = [(503, b'{"detail": "starting"}'), (207, outcome)]
+    handler.answers = [(503, b'{"detail": "starting"}'), (207, outcome), (200, VERDICT)]
     sent = CliRunner().invoke(make_app("trips"), [*arguments, "--key", "k"])
     assert sent.exit_code == 0, sent.output
     assert handler.seen[-1][1]["authorization"] == "Bearer k"
     assert f"sending 1 trips to {url}" in sent.stderr
     assert "starting" in sent.stderr
     assert "1 accepted" in sent.stdout
+    assert "This key: 1 of its 1 trips are learned." in sent.stdout
+    handler.answers = [(207, outcome), (404, b'{"detail": "not here"}')]
+    without = CliRunner().invoke(make_app("trips"), [*arguments, "--key", "k"])
+    assert without.exit_code == 0, without.output  # the trips have been taken
+    assert "1 accepted" in without.stdout
+    assert "404: not here" in without.stderr
 
 
 def trips_file(folder: Path) -> Path:

@@ -110,7 +110,10 @@ def report(
     typer.echo(told or "no trip has a reading of its battery; nothing was sent")
     if counts:
         accepted = counts.get("accepted", 0) + counts.get("duplicate", 0)
-        typer.echo(f"This key: {_verdict(client, accepted)}")
+        try:
+            typer.echo(f"This key: {_verdict(client, accepted)}")
+        except ServiceError as error:  # the trips have been taken, whatever is said of them
+            _say(f"the service does not say what it has learned of them: {error}")
 
 
 def _verdict(client: Client, accepted: int) -> str:
