@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from common import report, say, table
 
-from superarm.navigation import RoadNetwork, generate_city
+from superarm.roads.models.fleet import CLASSES, Fleet
+from superarm.roads.models.likelihood import MeasuredTrip, Reader, Source
+from superarm.roads.network import RoadNetwork, generate_city
 from superarm.service.http.reports import cost_of
-from superarm.service.model.fleet import CLASSES, Fleet
-from superarm.service.model.trip import MeasuredTrip, Reader, Source
 from superarm.service.trips.schemas import TripIn
 
 EDGES, HISTORY, FEW, MANY = 110, 5_000, 20, 200

@@ -22,7 +22,8 @@ from superarm import Agent
 from superarm.arms import Arms, Round
 from superarm.beliefs import FiniteGP, IndependentGaussian
 from superarm.kernels import Matern52
-from superarm.navigation import NavigationProblem, generate_city, navigator
+from superarm.roads.bandit import NavigationProblem, navigator
+from superarm.roads.network import generate_city
 from superarm.oracles import Subsets, TopK
 from superarm.policies import MarginalThompson, UpperConfidenceBound
 from superarm.theory import UCBWidth

@@ -28,12 +28,12 @@ from sqlalchemy import func, insert, select, update
 
 from service import Server
 from superarm.client import Client
-from superarm.navigation import RoadNetwork, generate_city
+from superarm.roads.models.fleet import CLASSES, KNOWN, SLOTS, Fleet
+from superarm.roads.models.likelihood import MeasuredTrip, Reader, Source
+from superarm.roads.network import RoadNetwork, generate_city
 from superarm.service.database import Database, epoch_of, now_us
 from superarm.service.http.keys import KeyRing
 from superarm.service.learning.snapshots import Snapshots
-from superarm.service.model.fleet import CLASSES, KNOWN, SLOTS, Fleet
-from superarm.service.model.trip import MeasuredTrip, Reader, Source
 from superarm.service.tables import facts
 from superarm.service.tables import trips as stored
 from superarm.service.trips.device_state import store_state

@@ -18,14 +18,14 @@ import numpy as np
 from common import report, say, table
 
 from superarm.arrays import Rows
-from superarm.navigation import generate_city
-from superarm.navigation.times import TimedDrive, TimePosterior, TravelTimes
 from superarm.oracles import Dijkstra, Paths
+from superarm.roads.models.fleet import Fleet
+from superarm.roads.models.likelihood import Reader
+from superarm.roads.models.posterior import RoadPosterior
+from superarm.roads.models.times import TimedDrive, TimePosterior, TravelTimes
+from superarm.roads.network import generate_city
 from superarm.service.database import Database
 from superarm.service.learning.fold import Fold, Progress
-from superarm.service.model.fleet import Fleet
-from superarm.service.model.posterior import RoadPosterior
-from superarm.service.model.trip import Reader
 from superarm.service.routes.tokens import RouteTokens
 from superarm.service.trips.intake import Intake
 from superarm.service.trips.schemas import TripIn

@@ -24,11 +24,12 @@ from superarm.arrays import Rows, Vector
 from superarm.beliefs import DenseGP, EnsembleGP, FiniteGP
 from superarm.beliefs.sums import dense
 from superarm.compiling import compiled
-from superarm.navigation import RoadModel, RoadNetwork, generate_city, read_sumo
 from superarm.oracles import Dijkstra, Paths
 from superarm.oracles.reach import Tree
 from superarm.policies import MarginalThompson, Rectified
-from superarm.service.model.fleet import DRAWS, SPREAD, TOLERANCE
+from superarm.roads.models import RoadModel
+from superarm.roads.models.fleet import DRAWS, SPREAD, TOLERANCE
+from superarm.roads.network import RoadNetwork, generate_city, read_sumo
 from superarm.values import changed
 
 SIZES = (20_000, 100_000, 500_000, 1_000_000)

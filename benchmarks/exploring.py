@@ -8,12 +8,12 @@ one driven. New: drawn and believed costs are blended as boldly as the limit all
 import numpy as np
 from common import report, say, table
 
-from superarm.navigation import generate_city
+from superarm.roads.models.fleet import CLASSES, Fleet
+from superarm.roads.models.likelihood import MeasuredTrip, Reader, Source
+from superarm.roads.models.posterior import RoadPosterior
+from superarm.roads.network import generate_city
+from superarm.roads.routing.router import RouteQuery, Router
 from superarm.service.demo import HiddenTruth
-from superarm.service.model.fleet import CLASSES, Fleet
-from superarm.service.model.posterior import RoadPosterior
-from superarm.service.model.trip import MeasuredTrip, Reader, Source
-from superarm.service.routes.router import RouteQuery, Router
 
 WORLDS, TRIPS, EDGES, LATE = 10, 150, 800, 75
 LIMIT = 0.1

@@ -10,9 +10,10 @@ from collections.abc import Callable
 import numpy as np
 from common import report, say, table
 
-from superarm.navigation import RoadModel, generate_city
 from superarm.oracles import Dijkstra, Paths
 from superarm.oracles.reach import Tree
+from superarm.roads.models import RoadModel
+from superarm.roads.network import generate_city
 
 try:
     from routingkit_cch import CCH, CCHMetric, CCHOneToMany, CCHQuery, compute_order_inertial

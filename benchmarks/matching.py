@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from common import report, say, table
 
-from superarm.matching import Matcher
-from superarm.matching.trial import driven, random_routes, wrong_share
-from superarm.navigation import RoadNetwork, generate_city, read_osm, read_sumo
+from superarm.roads.matching import Matcher
+from superarm.roads.matching.trial import driven, random_routes, wrong_share
+from superarm.roads.network import RoadNetwork, generate_city, read_osm, read_sumo
 
 NOISES_M = (5.0, 10.0, 20.0)
 EVERY_S = (1.0, 5.0, 15.0, 30.0)

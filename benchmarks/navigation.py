@@ -19,15 +19,10 @@ from superarm import play
 from superarm.arms import Round
 from superarm.experiments.config import STUDIES
 from superarm.kernels import GraphMatern
-from superarm.navigation import (
-    EnergyModel,
-    NavigationProblem,
-    RoadNetwork,
-    generate_city,
-    navigator,
-    read_sumo,
-)
 from superarm.oracles import Dijkstra, Paths
+from superarm.roads.bandit import NavigationProblem, navigator
+from superarm.roads.models import EnergyModel
+from superarm.roads.network import RoadNetwork, generate_city, read_sumo
 
 CITIES = (5000, 50_000, 500_000)
 ROUNDS, ROUNDS_ACROSS, HORIZON, SPARSE_ROUNDS = 30, 3, 500, 5

@@ -24,7 +24,7 @@ from typing import Any
 from common import report, say, table
 
 from superarm.client import Client, ServiceError
-from superarm.navigation import RoadNetwork, generate_city
+from superarm.roads.network import RoadNetwork, generate_city
 
 SUPERARM = str(Path(sys.executable).parent / "superarm")
 SECONDS, AFTER = 6.0, 20.0

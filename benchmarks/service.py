@@ -24,9 +24,9 @@ import numpy as np
 from common import report, say, table
 
 from superarm.client import Client
-from superarm.navigation import RoadNetwork, generate_city
-from superarm.service.model.fleet import CLASSES, Fleet
-from superarm.service.routes.router import RouteQuery, Router
+from superarm.roads.models.fleet import CLASSES, Fleet
+from superarm.roads.network import RoadNetwork, generate_city
+from superarm.roads.routing.router import RouteQuery, Router
 
 EDGES = 5_750
 PRELOADED = 3_000
@@ -429,7 +429,7 @@ def compare(before: str, seconds: float) -> None:
 def _save_city(file: Path, source: str | None) -> None:
     """Let the code of a checkout write the city."""
     program = (
-        "import sys; from superarm.navigation import generate_city; "
+        "import sys; from superarm.roads.network import generate_city; "
         f"generate_city(0, {EDGES}).largest_component().save(sys.argv[1])"
     )
     environment = os.environ | ({} if source is None else {"PYTHONPATH": source})

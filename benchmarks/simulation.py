@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from common import report, say, table
 
-from superarm.navigation import RoadNetwork, generate_city
+from superarm.roads.network import RoadNetwork, generate_city
 from superarm.simulation import SumoWorld, Traffic, planner
 
 TRIPS, SECONDS, CARS = 50, 1800.0, 1.0

@@ -12,8 +12,8 @@ import numpy as np
 
 from superarm import Arms
 from superarm.arrays import Matrix, Rows, Vector
-from superarm.navigation import EnergyModel
-from superarm.navigation.model import PRIOR_SPREAD
+from superarm.roads.models import EnergyModel
+from superarm.roads.models.paper import PRIOR_SPREAD
 
 warnings.filterwarnings("ignore", category=DeprecationWarning)
 

@@ -23,7 +23,7 @@ import numpy as np
 from common import report, say, table
 
 from service import SUPERARM, Server
-from superarm.navigation import RoadNetwork, generate_city
+from superarm.roads.network import RoadNetwork, generate_city
 
 TENANTS, CONNECTIONS = 20, 5
 _PLAIN_PER_SECOND = 5.0

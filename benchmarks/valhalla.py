@@ -19,9 +19,9 @@ import numpy as np
 from common import report, say, table
 
 from superarm.arrays import Matrix
-from superarm.matching import Match, Matcher, Trace
-from superarm.matching.trial import KnownDrive, driven, random_routes, wrong_m
-from superarm.navigation import Geography, RoadNetwork, read_osm
+from superarm.roads.matching import Match, Matcher, Trace
+from superarm.roads.matching.trial import KnownDrive, driven, random_routes, wrong_m
+from superarm.roads.network import Geography, RoadNetwork, read_osm
 
 EVERY_S = (1.0, 5.0, 15.0, 30.0)
 NOISE_M = 10.0

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from services import trip_between
-from superarm.navigation import RoadNetwork
+from superarm.roads.models.fleet import Fleet
+from superarm.roads.models.likelihood import Reader
+from superarm.roads.models.posterior import RoadPosterior
+from superarm.roads.network import RoadNetwork
 from superarm.service.database import Database
 from superarm.service.learning.fold import Fold, Progress
 from superarm.service.learning.snapshots import Snapshots
-from superarm.service.model.fleet import Fleet
-from superarm.service.model.posterior import RoadPosterior
-from superarm.service.model.trip import Reader
 from superarm.service.routes.tokens import RouteTokens
 from superarm.service.trips.intake import Intake
 from superarm.service.trips.schemas import TripIn

@@ -20,7 +20,9 @@ import numpy as np
 import pytest
 
 from superarm.client import Client
-from superarm.navigation import RoadNetwork, Vehicle, deterministic_energy, generate_city
+from superarm.roads.network import RoadNetwork, generate_city
+from superarm.roads.physics import deterministic_energy
+from superarm.roads.vehicle import Vehicle
 
 SUPERARM = str(Path(sys.executable).parent / "superarm")
 _PATIENCE_S = 600.0

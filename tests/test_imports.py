@@ -1,5 +1,6 @@
 """What is imported when: commands start fast because they read only what they need."""
 
+import importlib
 import subprocess
 
 import pytest
@@ -25,10 +26,10 @@ except SystemExit:
 @pytest.mark.parametrize(
     ("statement", "unwanted"),
     [
-        (VERSION, ("scipy", "numba", "matplotlib", "pydantic", "superarm.navigation")),
+        (VERSION, ("scipy", "numba", "matplotlib", "pydantic", "superarm.roads")),
         ("import superarm", ("scipy", "numba", "matplotlib", "superarm.beliefs")),
         ("import superarm.policies", ("numba", "matplotlib", "superarm.theory")),
-        ("import superarm.beliefs", ("matplotlib", "superarm.theory", "superarm.navigation")),
+        ("import superarm.beliefs", ("matplotlib", "superarm.theory", "superarm.roads")),
         ("import superarm.saving", ("scipy", "numba", "superarm.beliefs")),
     ],
 )
@@ -36,3 +37,17 @@ def test_nothing_is_imported_that_is_not_needed(
     python: str, statement: str, unwanted: tuple[str, ...]
 ) -> None:
     assert not imported(python, statement) & set(unwanted)
+
+
+@pytest.mark.parametrize(
+    ("module", "new"),
+    [
+        ("superarm.navigation", "superarm.roads.network"),
+        ("superarm.navigation.vehicle", "superarm.roads.vehicle"),
+        ("superarm.matching", "superarm.roads.matching"),
+        ("superarm.matching.trips", "superarm.roads.imports"),
+    ],
+)
+def test_an_old_package_says_where_its_names_are(module: str, new: str) -> None:
+    with pytest.raises(ImportError, match=new):
+        importlib.import_module(module)

@@ -7,9 +7,9 @@ from scipy.linalg import cholesky
 
 from superarm import WorkLimitError
 from superarm.gaussian import cholesky_with_jitter
-from superarm.navigation import generate_city
 from superarm.oracles import Paths, Tree, front
 from superarm.pausing import pause, pausing_by
+from superarm.roads.network import generate_city
 
 CITY = generate_city(1, 30_000).largest_component()
 N = CITY.n_edges

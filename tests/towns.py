@@ -6,16 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from superarm.navigation import EnergyModel, RoadNetwork, Vehicle
 from superarm.oracles import Dijkstra, Paths
+from superarm.roads.models import EnergyModel
+from superarm.roads.models.fleet import Fleet
+from superarm.roads.models.likelihood import MeasuredTrip, Reader, Source
+from superarm.roads.models.posterior import RoadPosterior
+from superarm.roads.network import RoadNetwork
+from superarm.roads.vehicle import Vehicle
 from superarm.service.http.surprises import Surprises
 from superarm.service.learning.blocks import block_of, next_cut
 from superarm.service.learning.comparing import Comparer
 from superarm.service.learning.gains import gains_of
 from superarm.service.learning.trust import Trust
-from superarm.service.model.fleet import Fleet
-from superarm.service.model.posterior import RoadPosterior
-from superarm.service.model.trip import MeasuredTrip, Reader, Source
 from superarm.service.trips.intake import Checked
 from superarm.service.trips.plausibility import Verdict, judged
 from superarm.service.trips.reading import ReadTrip

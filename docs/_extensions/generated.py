@@ -10,7 +10,7 @@ import numpy as np
 from typer.main import get_command
 
 from superarm.cli.app import NOUNS, make_app
-from superarm.navigation import generate_city
+from superarm.roads.network import generate_city
 
 HERE = Path(__file__).resolve().parents[1]
 

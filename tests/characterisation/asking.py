@@ -19,41 +19,38 @@ from superarm.arms import Arms
 from superarm.experiments import Study, run_experiment
 from superarm.experiments.drives import score
 from superarm.experiments.drives.study import STUDIES
-from superarm.matching import Importer, Log, Matcher, read_logs
-from superarm.matching import Trace as Points
-from superarm.matching.moving import EdgeMap
-from superarm.matching.trips import MatchedTrip
-from superarm.navigation import (
+from superarm.oracles import Dijkstra
+from superarm.roads.bandit import Closures, NavigationProblem, crossing_routes, navigator
+from superarm.roads.imports import Importer, Log, read_logs
+from superarm.roads.imports.importer import MatchedTrip
+from superarm.roads.matching import Matcher
+from superarm.roads.matching import Trace as Points
+from superarm.roads.matching.map_updates import EdgeMap
+from superarm.roads.models import EnergyModel, RoadBelief, RoadModel, TravelTimes
+from superarm.roads.models.fleet import CLASSES, TRIP_DEVIATION, Fleet
+from superarm.roads.models.likelihood import Reader, Source
+from superarm.roads.models.posterior import RoadPosterior
+from superarm.roads.network import (
     Access,
-    Closures,
-    EnergyModel,
     Geography,
-    NavigationProblem,
-    Permits,
-    RoadBelief,
-    RoadModel,
     RoadNetwork,
-    Town,
-    TravelTimes,
-    Vehicle,
-    crossing_routes,
-    deterministic_energy,
-    dissipation,
     generate_city,
-    kinetic_energy,
-    mechanical_difference,
-    navigator,
-    potential_difference,
     read_osm,
     read_sumo,
 )
-from superarm.navigation.energy import energy_parts
-from superarm.oracles import Dijkstra
-from superarm.service.model.fleet import CLASSES, TRIP_DEVIATION, Fleet
-from superarm.service.model.posterior import RoadPosterior
-from superarm.service.model.trip import Reader, Source
-from superarm.service.routes.battery import Battery
-from superarm.service.routes.router import RouteQuery, Router
+from superarm.roads.physics import (
+    deterministic_energy,
+    dissipation,
+    kinetic_energy,
+    mechanical_difference,
+    potential_difference,
+)
+from superarm.roads.physics.energy import energy_parts
+from superarm.roads.routing import Permits
+from superarm.roads.routing.arrival import Battery
+from superarm.roads.routing.router import RouteQuery, Router
+from superarm.roads.town import Town
+from superarm.roads.vehicle import Vehicle
 from superarm.service.routes.tokens import RouteTokens
 from superarm.service.trips.intake import Intake
 from superarm.service.trips.schemas import TripIn

@@ -21,8 +21,8 @@ from superarm.experiments.drives.components import Component, fitted
 from superarm.experiments.drives.models import MODELS, Learner, Setting, model
 from superarm.experiments.drives.scoring import of_rows, of_trips
 from superarm.experiments.drives.twizy import read_twizy
-from superarm.navigation import Vehicle
-from superarm.navigation.corridor import corridor
+from superarm.roads.network.corridor import corridor
+from superarm.roads.vehicle import Vehicle
 
 SETTING = Setting(Vehicle(), unit_wh=1.0, per_km=150.0)
 

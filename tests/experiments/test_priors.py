@@ -16,9 +16,9 @@ from superarm.experiments.engines import ThisProcess
 from superarm.experiments.execution import execute
 from superarm.experiments.plan import RunSpec, expand
 from superarm.experiments.runner import prepare, run_experiment, run_plan
-from superarm.navigation import generate_city
-from superarm.navigation.model import EnergyModel
 from superarm.policies import Rectified, SampledPrior
+from superarm.roads.models.paper import EnergyModel
+from superarm.roads.network import generate_city
 
 POINTS = """
 name = "own"

@@ -26,8 +26,9 @@ from superarm.experiments.config import read_experiment
 from superarm.experiments.engines import Processes, ThisProcess
 from superarm.experiments.execution import execute
 from superarm.experiments.runner import prepare, progress_of, run_plan
-from superarm.navigation import crossing_routes, generate_city
-from superarm.navigation.model import EnergyModel
+from superarm.roads.bandit import crossing_routes
+from superarm.roads.models.paper import EnergyModel
+from superarm.roads.network import generate_city
 
 CITY = generate_city(0, 600).largest_component()
 PRINTS = {"city": CITY.fingerprint()}

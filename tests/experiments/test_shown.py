@@ -20,7 +20,7 @@ from superarm.experiments.figures import draw_figures
 from superarm.experiments.report import write_report
 from superarm.experiments.runner import prepare
 from superarm.experiments.study import write_finals
-from superarm.navigation import generate_city
+from superarm.roads.network import generate_city
 from superarm.saving.parquet import read_columns
 
 

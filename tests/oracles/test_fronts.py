@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from superarm import CapacityError, InfeasibleError
-from superarm.navigation import generate_city
-from superarm.navigation.permits import Permit
-from superarm.navigation.vehicle import Vehicle
 from superarm.oracles import Paths
 from superarm.oracles.fronts import FrontRoute, front, spread_out
+from superarm.roads.network import generate_city
+from superarm.roads.routing.vehicle_access import Permit
+from superarm.roads.vehicle import Vehicle
 
 _CLOSE = 1e-9
 

@@ -21,7 +21,6 @@ from superarm import Agent, Arms, DataError, DelayedAgent, Round, load, play, sa
 from superarm.arrays import Matrix, Vector
 from superarm.beliefs import ExactGP, FiniteGP, IndependentGaussian, SparseGP, StreamingGP
 from superarm.kernels import RBF, Kernel, Matern52, PerArm
-from superarm.navigation import NavigationProblem, crossing_routes, generate_city, navigator
 from superarm.oracles import Dijkstra, Subsets, TopK
 from superarm.policies import (
     EpsilonGreedy,
@@ -31,6 +30,8 @@ from superarm.policies import (
     UpperConfidenceBound,
 )
 from superarm.problems import ContextualProblem, FiniteProblem, PoissonSubset, grid_paths
+from superarm.roads.bandit import NavigationProblem, crossing_routes, navigator
+from superarm.roads.network import generate_city
 from superarm.saving import load_value, save_value
 from superarm.theory import BayesUCBWidth, QuantileWidth, ScaledWidth
 

@@ -15,8 +15,8 @@ from parts import require_module
 from services import small_city
 from superarm.cli.app import make_app
 from superarm.client import Client, ServiceError
-from superarm.matching import write_trips
-from superarm.matching.trips import MatchedTrip
+from superarm.roads.imports import write_trips
+from superarm.roads.imports.importer import MatchedTrip
 
 VERDICT = json.dumps(
     {

@@ -24,14 +24,14 @@ from services import (
     small_city,
     trip_between,
 )
-from superarm.navigation import RoadNetwork
+from superarm.roads.network import RoadNetwork
 
 require_module("fastapi", "service")
 
+from superarm.roads.models.fleet import Fleet  # noqa: E402
+from superarm.roads.models.likelihood import Reader  # noqa: E402
 from superarm.service.database import Database  # noqa: E402
 from superarm.service.learning.snapshots import Learned, Snapshots  # noqa: E402
-from superarm.service.model.fleet import Fleet  # noqa: E402
-from superarm.service.model.trip import Reader  # noqa: E402
 from superarm.service.trips.device_state import read_state  # noqa: E402
 from superarm.service.trips.history import Blocks, Cursor, History  # noqa: E402
 

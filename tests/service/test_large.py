@@ -8,7 +8,7 @@ import pytest
 
 from parts import require_module
 from services import add_key, running, trip_between
-from superarm.navigation import generate_city
+from superarm.roads.network import generate_city
 
 require_module("fastapi", "service")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from strategies import rngs
-from superarm.navigation import generate_city
+from superarm.roads.network import generate_city
 from superarm.simulation import Drive, SimulationError, SumoWorld, Trip, gps_of
 from superarm.simulation.drives import drive_of
 from superarm.simulation.simulator import Watched

@@ -11,7 +11,9 @@ from numpy.testing import assert_allclose
 
 from parts import require_module
 from services import SUPERARM, add_key, running, small_city
-from superarm.navigation import RoadModel, Vehicle, kinetic_energy
+from superarm.roads.models import RoadModel
+from superarm.roads.physics import kinetic_energy
+from superarm.roads.vehicle import Vehicle
 
 require_module("libsumo", "simulation")
 

@@ -5,9 +5,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.testing import assert_allclose
 
-from superarm.navigation import RoadModel, RoadNetwork, Vehicle, generate_city
-from superarm.navigation.mechanical import mechanical_difference
 from superarm.oracles import Dijkstra, Paths
+from superarm.roads.models import RoadModel
+from superarm.roads.network import RoadNetwork, generate_city
+from superarm.roads.physics.motion import mechanical_difference
+from superarm.roads.vehicle import Vehicle
 from superarm.simulation import Drive, Trip, planner
 from superarm.simulation.planners import LIMITED, Learned, WithAuxiliaries
 

@@ -15,16 +15,13 @@ from numpy.testing import assert_allclose
 
 from parts import require_module
 from superarm import DataError, InfeasibleError
-from superarm.navigation import (
-    RoadModel,
-    RoadNetwork,
-    Vehicle,
-    dissipation,
-    generate_city,
-    navigator,
-)
-from superarm.navigation.mechanical import mechanical_difference
 from superarm.oracles import Dijkstra, Paths
+from superarm.roads.bandit import navigator
+from superarm.roads.models import RoadModel
+from superarm.roads.network import RoadNetwork, generate_city
+from superarm.roads.physics import dissipation
+from superarm.roads.physics.motion import mechanical_difference
+from superarm.roads.vehicle import Vehicle
 
 require_module("libsumo", "simulation")
 

@@ -9,7 +9,8 @@ import pytest
 from parts import require_module
 from stored.asking.roads import ask_network
 from stored.files import DATA, assert_same, plain, read_json, unpack
-from superarm.navigation import RoadNetwork, Vehicle
+from superarm.roads.network import RoadNetwork
+from superarm.roads.vehicle import Vehicle
 
 require_module("pyarrow", "experiments")
 

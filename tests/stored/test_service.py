@@ -12,7 +12,7 @@ from parts import require_command, require_module
 from services import fresh_database, postgresql
 from stored.files import DATA, assert_same, read_json, unpack
 from superarm import DataError
-from superarm.navigation import RoadNetwork
+from superarm.roads.network import RoadNetwork
 from superarm.saving import load_value
 
 require_module("fastapi", "service")
@@ -28,13 +28,13 @@ from stored.asking.service import (  # noqa: E402
     ask_route,
     ask_sums,
 )
+from superarm.roads.models.fleet import MODEL_VERSION, Fleet  # noqa: E402
+from superarm.roads.models.likelihood import Reader  # noqa: E402
+from superarm.roads.models.posterior import RoadPosterior  # noqa: E402
 from superarm.service import tables  # noqa: E402
 from superarm.service.database import Database  # noqa: E402
 from superarm.service.http.keys import KeyRing  # noqa: E402
 from superarm.service.learning.snapshots import Snapshots  # noqa: E402
-from superarm.service.model.fleet import MODEL_VERSION, Fleet  # noqa: E402
-from superarm.service.model.posterior import RoadPosterior  # noqa: E402
-from superarm.service.model.trip import Reader  # noqa: E402
 from superarm.service.routes.tokens import RouteTokens, UnknownRouteError  # noqa: E402
 from superarm.service.trips.intake import Intake  # noqa: E402
 from superarm.service.trips.packing import content_digest  # noqa: E402

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from superarm import play
-from superarm.navigation import NavigationProblem, crossing_routes, generate_city, navigator
-from superarm.navigation.maps import draw_maps, exploration_panel, height_panel, uncertainty_panel
+from superarm.roads.bandit import NavigationProblem, crossing_routes, navigator
+from superarm.roads.maps import draw_maps, exploration_panel, height_panel, uncertainty_panel
+from superarm.roads.network import generate_city
 
 city = generate_city(seed=5, n_edges=1_500).largest_component()
 start, goal = crossing_routes(city)["B"]

@@ -7,8 +7,10 @@ The thriftiest route of a day is slow. What a minute is worth decides; the front
 import matplotlib.pyplot as plt
 import numpy as np
 
-from superarm.navigation import Vehicle, dissipation, generate_city
 from superarm.oracles import Dijkstra, Paths
+from superarm.roads.network import generate_city
+from superarm.roads.physics import dissipation
+from superarm.roads.vehicle import Vehicle
 
 city = generate_city(seed=6, n_edges=3_000).largest_component()
 lost = dissipation(city, Vehicle(), efficiency="physical")

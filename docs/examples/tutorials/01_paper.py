@@ -17,8 +17,9 @@ import numpy as np
 
 from superarm import Agent, play
 from superarm.evaluation import compare, plot_regret
-from superarm.navigation import NavigationProblem, crossing_routes, generate_city, navigator
 from superarm.oracles import Dijkstra
+from superarm.roads.bandit import NavigationProblem, crossing_routes, navigator
+from superarm.roads.network import generate_city
 
 FULL = os.environ.get("SUPERARM_FULL") == "1"  # this site at full size: make docs-full
 

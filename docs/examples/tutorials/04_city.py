@@ -17,18 +17,13 @@ from pathlib import Path
 import numpy as np
 
 from superarm import play
-from superarm.navigation import (
-    NavigationProblem,
-    Town,
-    Vehicle,
-    deterministic_energy,
-    dissipation,
-    navigator,
-    potential_difference,
-    read_osm,
-)
-from superarm.navigation.maps import draw_maps, height_panel, per_km_panel
 from superarm.oracles import Dijkstra, Paths
+from superarm.roads.bandit import NavigationProblem, navigator
+from superarm.roads.maps import draw_maps, height_panel, per_km_panel
+from superarm.roads.network import read_osm
+from superarm.roads.physics import deterministic_energy, dissipation, potential_difference
+from superarm.roads.town import Town
+from superarm.roads.vehicle import Vehicle
 
 folder = Path(tempfile.mkdtemp())
 SIDE = 30 if os.environ.get("SUPERARM_FULL") == "1" else 14
@@ -120,7 +115,7 @@ picture = draw_maps(town, panels, folder / "routes.png")
 # Learn while driving
 # -------------------
 #
-# Physics do not know queues, lights and bad tarmac. :class:`~superarm.navigation.NavigationProblem` hides a truth that deviates
+# Physics do not know queues, lights and bad tarmac. :class:`~superarm.roads.bandit.NavigationProblem` hides a truth that deviates
 # from physics, and an agent drives every day. ``rectify="dissipation"`` keeps regeneration (``"energy"`` is the paper's form).
 
 ids = town.edge_ids
@@ -142,7 +137,7 @@ for step, _driver in play(problem, navigator(problem, "GP-TS"), 40, world=world,
 # Your vehicles
 # -------------
 #
-# With measured drives there is no truth to hide: :class:`~superarm.navigation.Town` takes what your vehicles log, and answers
+# With measured drives there is no truth to hide: :class:`~superarm.roads.town.Town` takes what your vehicles log, and answers
 # with intervals. How logs become drives is the :doc:`next lesson <05_logs>`.
 
 answer = Town(town, van).route((6.102, 49.613), (6.138, 49.613))

@@ -14,8 +14,12 @@ import os
 import matplotlib.pyplot as plt
 import numpy as np
 
-from superarm.matching import Importer, Log, Matcher, driven, random_routes
-from superarm.navigation import Geography, Town, Vehicle, deterministic_energy, generate_city
+from superarm.roads.imports import Importer, Log
+from superarm.roads.matching import Matcher, driven, random_routes
+from superarm.roads.network import Geography, generate_city
+from superarm.roads.physics import deterministic_energy
+from superarm.roads.town import Town
+from superarm.roads.vehicle import Vehicle
 
 COUNT = 120 if os.environ.get("SUPERARM_FULL") == "1" else 40
 city = generate_city(seed=1, n_edges=800).largest_component()
@@ -53,8 +57,8 @@ axes.set_title("Points of a logger, and the route they tell of")
 # Many drives
 # -----------
 #
-# :class:`~superarm.matching.Importer` goes from logs to trips: it cuts at pauses, matches, and divides what the counter says among
-# edges. Read your own files by :func:`~superarm.matching.read_logs` (CSV, Parquet or GPX, columns by their usual names).
+# :class:`~superarm.roads.imports.Importer` goes from logs to trips: it cuts at pauses, matches, and divides what the counter says among
+# edges. Read your own files by :func:`~superarm.roads.imports.read_logs` (CSV, Parquet or GPX, columns by their usual names).
 
 importer = Importer(city, accuracy_m=5.0)
 
@@ -85,7 +89,7 @@ print("\n".join(importer.report.lines()))
 # Learn
 # -----
 #
-# :class:`~superarm.navigation.Town` begins with physics: a few coefficients that all roads have in common, and each road's own. What
+# :class:`~superarm.roads.town.Town` begins with physics: a few coefficients that all roads have in common, and each road's own. What
 # is the error for trips that it has not seen, before and after?
 
 usable = [trip for trip in trips if trip.is_by_edge]

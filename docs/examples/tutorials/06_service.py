@@ -22,7 +22,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from superarm.client import Client, ServiceError
-from superarm.navigation import Vehicle, deterministic_energy, generate_city
+from superarm.roads.network import generate_city
+from superarm.roads.physics import deterministic_energy
+from superarm.roads.vehicle import Vehicle
 
 TRIPS = 400 if os.environ.get("SUPERARM_FULL") == "1" else 80
 folder = Path(tempfile.mkdtemp())

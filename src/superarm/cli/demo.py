@@ -16,7 +16,7 @@ from superarm.demos.subsets import METHODS as SUBSET_METHODS
 from superarm.demos.subsets import run_subset_demo
 from superarm.evaluation import Results
 from superarm.evaluation.figures import draw_regret
-from superarm.navigation import METHODS
+from superarm.roads.bandit.agents import METHODS
 
 app = typer.Typer(help="Watch the algorithms learn.", invoke_without_command=True)
 

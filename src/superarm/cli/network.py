@@ -9,10 +9,12 @@ from rich.console import Console
 from rich.table import Table
 
 from superarm.errors import DataError
-from superarm.matching.moving import EdgeMap
-from superarm.navigation import RoadNetwork, fetch, generate_city, open_network, read_sumo
-from superarm.navigation.maps import draw_maps, height_panel
-from superarm.navigation.statistics import describe
+from superarm.roads.maps import draw_maps, height_panel
+from superarm.roads.matching.map_updates import EdgeMap
+from superarm.roads.network.city import generate_city
+from superarm.roads.network.formats import fetch, open_network, read_sumo
+from superarm.roads.network.network import RoadNetwork
+from superarm.roads.network.statistics import describe
 
 app = typer.Typer(
     help="Road networks: generate, import, show, update, list, fetch.", no_args_is_help=True

@@ -13,9 +13,10 @@ from rich.console import Console
 from rich.table import Table
 
 from superarm.errors import DataError
-from superarm.navigation import RoadNetwork, generate_city
-from superarm.navigation.charging import Station, read_stations
-from superarm.navigation.formats.reading import open_network
+from superarm.roads.charging import Station, read_stations
+from superarm.roads.network.city import generate_city
+from superarm.roads.network.formats.reading import open_network
+from superarm.roads.network.network import RoadNetwork
 
 if TYPE_CHECKING:
     from superarm.service.http.keys import KeyRing

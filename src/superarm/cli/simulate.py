@@ -18,7 +18,8 @@ from superarm.demos.fleet import (
     drive_fleet,
     saved_against,
 )
-from superarm.navigation import RoadNetwork, generate_city
+from superarm.roads.network.city import generate_city
+from superarm.roads.network.network import RoadNetwork
 from superarm.simulation import Settings, SumoWorld, Traffic
 from superarm.simulation.process import require_extra
 

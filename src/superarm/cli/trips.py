@@ -8,9 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from superarm.client import Client, ServiceError
-from superarm.matching import Columns, Importer, read_logs, read_trips, reports_of, write_trips
-from superarm.navigation import open_network
-from superarm.navigation.maps import draw_maps, exploration_panel
+from superarm.roads.imports.importer import Importer, read_trips, reports_of, write_trips
+from superarm.roads.imports.logs import Columns, read_logs
+from superarm.roads.maps import draw_maps, exploration_panel
+from superarm.roads.network.formats import open_network
 from superarm.saving.compressed import MOST_TABLE_BYTES
 
 app = typer.Typer(help="Trips from logs: import, report.", no_args_is_help=True)

@@ -11,13 +11,13 @@ from superarm.agent import Agent
 from superarm.arms import Step
 from superarm.arrays import Rows, Vector
 from superarm.evaluation import Result, Results, World, compare
-from superarm.navigation.city import generate_city
-from superarm.navigation.methods import METHODS, navigator
-from superarm.navigation.model import EnergyModel, Rectify, Truth
-from superarm.navigation.problem import NavigationProblem
-from superarm.navigation.routes import crossing_routes
 from superarm.oracles import Dijkstra, Paths
 from superarm.protocols import Posterior
+from superarm.roads.bandit.agents import METHODS, navigator
+from superarm.roads.bandit.problem import NavigationProblem
+from superarm.roads.bandit.routes import crossing_routes
+from superarm.roads.models.paper import EnergyModel, Rectify, Truth
+from superarm.roads.network.city import generate_city
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,8 @@ import numpy as np
 from superarm.demos.navigation import Demonstration, RouteResult, final_regret
 from superarm.evaluation.figures import draw_regret
 from superarm.evaluation.pages import document, image
-from superarm.navigation.maps import (
+from superarm.roads.bandit.agents import METHODS
+from superarm.roads.maps import (
     Panel,
     draw_maps,
     exploration_panel,
@@ -17,8 +18,7 @@ from superarm.navigation.maps import (
     per_km_panel,
     uncertainty_panel,
 )
-from superarm.navigation.methods import METHODS
-from superarm.navigation.statistics import describe
+from superarm.roads.network.statistics import describe
 
 
 def write_page(demo: Demonstration, folder: Path) -> tuple[Path, Path]:

@@ -29,9 +29,6 @@ from superarm.experiments.config import Experiment, MethodSettings, PointSetting
 from superarm.experiments.parts import importable, make_part
 from superarm.experiments.plan import RunSpec
 from superarm.kernels import Constant, Kernel, Linear, Matern12, Matern52, OnFeatures
-from superarm.navigation.model import EnergyModel
-from superarm.navigation.problem import NavigationProblem
-from superarm.navigation.traffic import Closures
 from superarm.oracles import Dijkstra, Paths, Subsets, TopK
 from superarm.policies import (
     Greedy,
@@ -55,6 +52,9 @@ from superarm.rivals import (
     RussoVanRoyWidth,
     SrinivasWidth,
 )
+from superarm.roads.bandit.problem import NavigationProblem
+from superarm.roads.bandit.traffic import Closures
+from superarm.roads.models.paper import EnergyModel
 from superarm.saving.parquet import require_parquet
 from superarm.theory import BayesUCBWidth, FixedWidth, ScaledWidth, UCBWidth, Width
 

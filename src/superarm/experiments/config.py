@@ -24,8 +24,8 @@ from superarm.beliefs.contextual import streaming
 from superarm.beliefs.variational import sparse
 from superarm.errors import DataError
 from superarm.experiments.parts import OWN_PART
-from superarm.navigation.energy import Efficiency
-from superarm.navigation.model import Rectify, Truth
+from superarm.roads.models.paper import Rectify, Truth
+from superarm.roads.physics.energy import Efficiency
 
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
 Traffic: TypeAlias = Literal["free", "closed-turns", "closed-edges", "congestion"]

@@ -19,7 +19,7 @@ from multiprocessing.connection import wait as wait_for
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from superarm.errors import SuperarmError
-from superarm.navigation import RoadNetwork
+from superarm.roads.network.network import RoadNetwork
 
 ATTEMPTS = 3
 """How often a run is started whose worker dies."""

@@ -14,9 +14,9 @@ from superarm.beliefs.variational.moving import import_torch
 from superarm.evaluation import run
 from superarm.experiments.build import Setting, point_setting, road_setting
 from superarm.experiments.plan import RunSpec
-from superarm.navigation import RoadNetwork
-from superarm.navigation.model import EnergyModel
 from superarm.protocols import FeasibleSet
+from superarm.roads.models.paper import EnergyModel
+from superarm.roads.network.network import RoadNetwork
 
 S = TypeVar("S", bound=FeasibleSet)
 

@@ -11,9 +11,11 @@ from superarm.errors import DataError
 from superarm.evaluation.comparison import stream
 from superarm.experiments.config import STUDIES, StudyPlace
 from superarm.experiments.plan import random_names
-from superarm.navigation import RoadNetwork, generate_city, read_sumo
-from superarm.navigation.formats.fetch import PUBLISHED, cache_folder
-from superarm.navigation.routes import crossing_routes
+from superarm.roads.bandit.routes import crossing_routes
+from superarm.roads.network.city import generate_city
+from superarm.roads.network.formats import read_sumo
+from superarm.roads.network.formats.fetch import PUBLISHED, cache_folder
+from superarm.roads.network.network import RoadNetwork
 
 
 def data_folders(named: Path | None) -> list[Path]:

@@ -22,8 +22,8 @@ from superarm.experiments.config import (
     Strict,
     Traffic,
 )
-from superarm.navigation.energy import Efficiency
-from superarm.navigation.model import Truth
+from superarm.roads.models.paper import Truth
+from superarm.roads.physics.energy import Efficiency
 
 
 class RouteEnds(Strict):

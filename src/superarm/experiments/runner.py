@@ -15,7 +15,7 @@ from superarm.experiments.execution import execute
 from superarm.experiments.places import data_folders, open_place, routes_of
 from superarm.experiments.plan import RunSpec, expand, network_name
 from superarm.experiments.store import OtherFormatError, RunStore
-from superarm.navigation import RoadNetwork
+from superarm.roads.network.network import RoadNetwork
 
 
 @dataclass(frozen=True, eq=False)

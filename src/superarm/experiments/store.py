@@ -26,7 +26,7 @@ from superarm.experiments.columns import named
 from superarm.experiments.config import Experiment
 from superarm.experiments.execution import Record
 from superarm.experiments.plan import RunSpec
-from superarm.navigation import RoadNetwork
+from superarm.roads.network.network import RoadNetwork
 from superarm.saving.files import sync_folder, write_atomically
 from superarm.saving.parquet import read_columns, write_columns
 

@@ -12,7 +12,7 @@
 `complete_trees`       spanning trees of a complete graph, likewise
 =====================  =============================================================================
 
-For roads see `superarm.navigation`.
+For roads see `superarm.roads.bandit`.
 """
 
 from superarm.problems.availability import Always, Availability, PoissonSubset

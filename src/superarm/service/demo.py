@@ -13,17 +13,18 @@ from pydantic import BaseModel, Field
 
 from superarm.arrays import Rows, Vector
 from superarm.errors import InfeasibleError
-from superarm.navigation import EnergyModel, RoadNetwork
-from superarm.navigation.charging import Station
-from superarm.navigation.geography import Geography
-from superarm.navigation.times import part_of_day
+from superarm.roads.charging import Station
+from superarm.roads.models.fleet import Drivetrain, Fleet
+from superarm.roads.models.paper import EnergyModel
+from superarm.roads.models.times import part_of_day
+from superarm.roads.network.geography import Geography
+from superarm.roads.network.network import RoadNetwork
+from superarm.roads.routing.router import RouteQuery
 from superarm.service.http.access import Reporting
 from superarm.service.http.keys import Key
 from superarm.service.http.problems import ANY_BODY, ANY_KEY, problems
 from superarm.service.http.refused import Refused
 from superarm.service.http.state import ServiceState
-from superarm.service.model.fleet import Drivetrain, Fleet
-from superarm.service.routes.router import RouteQuery
 from superarm.service.routes.schemas import RouteRequest
 from superarm.service.routes.tokens import IssuedRoute, UnknownRouteError
 from superarm.service.trips.schemas import TripIn

@@ -10,7 +10,7 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from superarm.navigation import RoadNetwork
+from superarm.roads.network.network import RoadNetwork
 from superarm.simulation.process import SimulationError
 
 _TIMEOUT_S = 3600.0

@@ -9,13 +9,15 @@ from typing import Literal
 import numpy as np
 
 from superarm.arrays import Rows, Vector
-from superarm.navigation import EnergyModel, RoadNetwork, Vehicle, potential_difference
-from superarm.navigation.energy import JOULE_PER_WH
-from superarm.navigation.learning import RoadBelief
-from superarm.navigation.roads import ENERGY_SPREAD, TIME_SPREAD, RoadModel, Spread
 from superarm.oracles import Dijkstra, Paths
 from superarm.policies import MarginalThompson, Rectified
 from superarm.protocols import Belief, Posterior
+from superarm.roads.models.costs import RoadBelief
+from superarm.roads.models.paper import EnergyModel
+from superarm.roads.models.priors import ENERGY_SPREAD, TIME_SPREAD, RoadModel, Spread
+from superarm.roads.network.network import RoadNetwork
+from superarm.roads.physics.energy import JOULE_PER_WH, potential_difference
+from superarm.roads.vehicle import Vehicle
 from superarm.simulation.drives import Drive, Trip
 
 Choice = Literal["mean", "sample"]

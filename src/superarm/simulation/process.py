@@ -16,7 +16,7 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from superarm.errors import SuperarmError
-from superarm.navigation import Vehicle
+from superarm.roads.vehicle import Vehicle
 from superarm.simulation.simulator import receive, send
 
 KNOWN_VERSIONS = (1, 20)

@@ -16,8 +16,11 @@ import numpy as np
 from superarm.arms import Arms, Round, SuperArm
 from superarm.arrays import Rows, Vector
 from superarm.errors import InfeasibleError
-from superarm.navigation import RoadModel, RoadNetwork, Vehicle, read_sumo
 from superarm.oracles import Paths
+from superarm.roads.models.priors import RoadModel
+from superarm.roads.network.formats import read_sumo
+from superarm.roads.network.network import RoadNetwork
+from superarm.roads.vehicle import Vehicle
 from superarm.simulation.drives import Drive, Trip, drive_of
 from superarm.simulation.export import write_sumo
 from superarm.simulation.process import (

@@ -19,7 +19,7 @@ import pytest
 
 from parts import require_module
 from services import Server, add_key, running, small_city, stretched, trip_between
-from superarm.navigation import RoadNetwork
+from superarm.roads.network import RoadNetwork
 
 require_module("fastapi", "service")
 

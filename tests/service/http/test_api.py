@@ -23,7 +23,7 @@ from superarm.client import Client, ServiceError
 
 require_module("fastapi", "service")
 
-from superarm.navigation.geography import Geography  # noqa: E402
+from superarm.roads.network.geography import Geography  # noqa: E402
 
 CITY = small_city()
 IDS = CITY.edge_ids.tolist()

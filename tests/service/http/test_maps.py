@@ -12,8 +12,8 @@ from services import small_city
 
 require_module("fastapi", "service")
 
-from superarm.navigation import RoadNetwork, generate_city  # noqa: E402
-from superarm.navigation.geography import Geography  # noqa: E402
+from superarm.roads.network import RoadNetwork, generate_city  # noqa: E402
+from superarm.roads.network.geography import Geography  # noqa: E402
 from superarm.service.http import maps  # noqa: E402
 from superarm.service.http.answers import PIECE  # noqa: E402
 from superarm.service.http.maps import MOST_WHOLE, edges_in  # noqa: E402

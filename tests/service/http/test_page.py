@@ -21,8 +21,8 @@ from PIL import Image
 from parts import require_command, require_module, require_networks
 from services import Server, add_key, running, small_city, stretched
 from superarm.client import Client, ServiceError
-from superarm.navigation.formats.reading import open_network
-from superarm.navigation.water import Water
+from superarm.roads.network.formats.reading import open_network
+from superarm.roads.network.water import Water
 
 require_module("fastapi", "service")
 require_module("playwright", "dev")

@@ -14,7 +14,7 @@ from superarm.client import Client, ServiceError
 
 require_module("fastapi", "service")
 
-from superarm.navigation.geography import Geography  # noqa: E402
+from superarm.roads.network.geography import Geography  # noqa: E402
 from superarm.service.demo import stations_of  # noqa: E402
 
 CITY = small_city()

@@ -13,9 +13,11 @@ import pytest
 
 from services import Server, add_key, running, small_city
 from superarm.client import Client
-from superarm.matching import hmm, points, random_routes, roads, trees
-from superarm.matching.trial import driven
-from superarm.navigation import Geography, Vehicle, deterministic_energy
+from superarm.roads.matching import hmm, points, random_routes, roads, trees
+from superarm.roads.matching.trial import driven
+from superarm.roads.network import Geography
+from superarm.roads.physics import deterministic_energy
+from superarm.roads.vehicle import Vehicle
 from superarm.service.trips.traces import TraceIn, TraceReader, prepare
 
 CITY = small_city(1000)

@@ -9,8 +9,8 @@ import pytest
 
 from parts import require_module
 from services import Server, add_key, running, small_city
-from superarm.navigation import Geography
-from superarm.navigation.water import Water
+from superarm.roads.network import Geography
+from superarm.roads.network.water import Water
 
 require_module("fastapi", "service")
 

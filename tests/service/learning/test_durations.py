@@ -16,8 +16,9 @@ require_module("fastapi", "service")
 from sqlalchemy import text  # noqa: E402
 
 from learners import WHEN, Stored, Worker  # noqa: E402
-from superarm.navigation import Vehicle  # noqa: E402
-from superarm.navigation.times import TRIP_SHARE, TimedDrive, TravelTimes  # noqa: E402
+from superarm.roads.models.likelihood import MeasuredTrip, Source  # noqa: E402
+from superarm.roads.models.times import TRIP_SHARE, TimedDrive, TravelTimes  # noqa: E402
+from superarm.roads.vehicle import Vehicle  # noqa: E402
 from superarm.service.database import bump_epoch, now_us  # noqa: E402
 from superarm.service.learning.durations import Durations  # noqa: E402
 from superarm.service.learning.timing import (  # noqa: E402
@@ -25,7 +26,6 @@ from superarm.service.learning.timing import (  # noqa: E402
     time_surprises,
     timed_trip,
 )
-from superarm.service.model.trip import MeasuredTrip, Source  # noqa: E402
 from superarm.service.trips.intake import Checked  # noqa: E402
 from superarm.service.trips.reading import ReadTrip  # noqa: E402
 from superarm.service.trips.schemas import TripIn  # noqa: E402

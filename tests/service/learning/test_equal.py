@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from parts import require_module
-from superarm.navigation import Vehicle, deterministic_energy, generate_city
+from superarm.roads.network import generate_city
+from superarm.roads.physics import deterministic_energy
+from superarm.roads.vehicle import Vehicle
 
 require_module("fastapi", "service")
 

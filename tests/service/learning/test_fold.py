@@ -18,13 +18,13 @@ require_module("fastapi", "service")
 from sqlalchemy import text  # noqa: E402
 
 from learners import Stored, Worker  # noqa: E402
-from superarm.navigation import Vehicle  # noqa: E402
+from superarm.roads.routing.arrival import Battery, probability_of_arrival  # noqa: E402
+from superarm.roads.vehicle import Vehicle  # noqa: E402
 from superarm.service.database import bump_epoch, now_us  # noqa: E402
 from superarm.service.learning import comparing  # noqa: E402
 from superarm.service.learning import fold as folding  # noqa: E402
 from superarm.service.learning.blocks import next_cut  # noqa: E402
 from superarm.service.learning.gains import gains_of  # noqa: E402
-from superarm.service.routes.battery import Battery, probability_of_arrival  # noqa: E402
 from superarm.service.trips.device_state import DeviceState, read_state, store_state  # noqa: E402
 from superarm.service.trips.standings import all_standings, let_in, set_aside  # noqa: E402
 from superarm.service.trips.store import purge  # noqa: E402

@@ -16,6 +16,7 @@ from services import small_city
 require_module("fastapi", "service")
 
 from learners import Stored  # noqa: E402
+from superarm.roads.models import fleet as fleets  # noqa: E402
 from superarm.service.database import bump_epoch  # noqa: E402
 from superarm.service.learning import fold as folding  # noqa: E402
 from superarm.service.learning import learner as learning  # noqa: E402
@@ -24,7 +25,6 @@ from superarm.service.learning.learner import Learner, LearnerSettings  # noqa: 
 from superarm.service.learning.shared import SLOTS, SharedPosteriors  # noqa: E402
 from superarm.service.learning.snapshots import Learned, Snapshots  # noqa: E402
 from superarm.service.learning.trust import Trust  # noqa: E402
-from superarm.service.model import fleet as fleets  # noqa: E402
 from superarm.service.trips.device_state import store_state  # noqa: E402
 from superarm.service.trips.history import Cursor, History  # noqa: E402
 

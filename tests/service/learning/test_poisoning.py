@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 
 from parts import require_module, require_networks
-from superarm.navigation import Vehicle, generate_city
-from superarm.navigation.formats.reading import open_network
+from superarm.roads.network import generate_city
+from superarm.roads.network.formats.reading import open_network
+from superarm.roads.vehicle import Vehicle
 
 require_module("fastapi", "service")
 
+from superarm.roads.models.fleet import CLASSES, KEY_DEVIATION  # noqa: E402
+from superarm.roads.models.likelihood import Source  # noqa: E402
 from superarm.service.learning.comparing import compared, predicted  # noqa: E402
 from superarm.service.learning.trust import Trust  # noqa: E402
-from superarm.service.model.fleet import CLASSES, KEY_DEVIATION  # noqa: E402
-from superarm.service.model.trip import Source  # noqa: E402
 from towns import KEY_EFFECT, TRIP_EFFECT, Run, Town, read_trip, season  # noqa: E402
 
 MOST_HARM = 0.02

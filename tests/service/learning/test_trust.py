@@ -12,10 +12,13 @@ from scipy.stats import kstest
 from parts import require_module
 from strategies import finite, seeds
 from superarm.beliefs import EnsembleGP
-from superarm.navigation import Vehicle, generate_city
+from superarm.roads.network import generate_city
+from superarm.roads.vehicle import Vehicle
 
 require_module("fastapi", "service")
 
+from superarm.roads.models.fleet import GAIN_VARIANCE, KEY_DEVIATION  # noqa: E402
+from superarm.roads.models.likelihood import MeasuredTrip, Source  # noqa: E402
 from superarm.service.http.surprises import MOST_REFUSED, RECENT, Surprises  # noqa: E402
 from superarm.service.learning.common import MISFIT  # noqa: E402
 from superarm.service.learning.comparing import compared, predicted  # noqa: E402
@@ -27,8 +30,6 @@ from superarm.service.learning.tracks import (  # noqa: E402
     Track,
 )
 from superarm.service.learning.trust import Trust  # noqa: E402
-from superarm.service.model.fleet import GAIN_VARIANCE, KEY_DEVIATION  # noqa: E402
-from superarm.service.model.trip import MeasuredTrip, Source  # noqa: E402
 from superarm.service.trips.intake import Checked  # noqa: E402
 from towns import Town, read_trip  # noqa: E402
 
@@ -44,7 +45,7 @@ def town() -> Town:
 def large_town() -> Iterator[Town]:
     """A town whose belief is an ensemble, as those of large networks are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("superarm.service.model.fleet.MOST_ARMS", 100)
+        patch.setattr("superarm.roads.models.fleet.MOST_ARMS", 100)
         found = Town(generate_city(seed=2, n_edges=500).largest_component())
         assert isinstance(found.prior, EnsembleGP)
         yield found

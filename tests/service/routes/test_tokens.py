@@ -11,11 +11,11 @@ from numpy.testing import assert_array_equal
 from parts import require_module
 from services import small_city, trip_between
 from strategies import finite, seeds
-from superarm.navigation import Vehicle
+from superarm.roads.vehicle import Vehicle
 
 require_module("fastapi", "service")
 
-from superarm.service.model.fleet import CLASSES  # noqa: E402
+from superarm.roads.models.fleet import CLASSES  # noqa: E402
 from superarm.service.routes.tokens import (  # noqa: E402
     MOST_CHARACTERS,
     IssuedRoute,

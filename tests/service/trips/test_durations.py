@@ -8,8 +8,8 @@ from services import small_city
 
 require_module("fastapi", "service")
 
-from superarm.navigation.times import TimedDrive, TravelTimes  # noqa: E402
-from superarm.service.model.fleet import Fleet  # noqa: E402
+from superarm.roads.models.fleet import Fleet  # noqa: E402
+from superarm.roads.models.times import TimedDrive, TravelTimes  # noqa: E402
 from superarm.service.trips.durations import judged_times  # noqa: E402
 
 CITY = small_city()

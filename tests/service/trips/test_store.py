@@ -19,7 +19,7 @@ from services import fresh_database, postgresql, small_city, trip_between
 from superarm import DataError
 from superarm.beliefs import EnsembleGP
 from superarm.beliefs.ensemble import Observations
-from superarm.navigation import kinetic_energy
+from superarm.roads.physics import kinetic_energy
 
 require_module("fastapi", "service")
 
@@ -30,12 +30,12 @@ from alembic.migration import MigrationContext  # noqa: E402
 from sqlalchemy import Connection, text  # noqa: E402
 
 import superarm.service  # noqa: E402
+from superarm.roads.models.fleet import CLASSES, Fleet  # noqa: E402
+from superarm.roads.models.likelihood import Reader  # noqa: E402
+from superarm.roads.models.posterior import RoadPosterior  # noqa: E402
+from superarm.roads.routing.router import RouteQuery, Router  # noqa: E402
 from superarm.service.database import Database, lock_epoch, now_us  # noqa: E402
 from superarm.service.http.keys import KeyRing  # noqa: E402
-from superarm.service.model.fleet import CLASSES, Fleet  # noqa: E402
-from superarm.service.model.posterior import RoadPosterior  # noqa: E402
-from superarm.service.model.trip import Reader  # noqa: E402
-from superarm.service.routes.router import RouteQuery, Router  # noqa: E402
 from superarm.service.routes.tokens import IssuedRoute, RouteTokens  # noqa: E402
 from superarm.service.tables import metadata  # noqa: E402
 from superarm.service.trips.device_state import DeviceState, read_state, store_state  # noqa: E402

@@ -8,13 +8,13 @@ from sqlalchemy import select
 
 from stored.files import plain_parts
 from superarm.beliefs import Evidence
-from superarm.navigation.times import TravelTimes
+from superarm.roads.models.fleet import Fleet
+from superarm.roads.models.likelihood import MeasuredTrip, Reader
+from superarm.roads.models.times import TravelTimes
 from superarm.service import tables
 from superarm.service.database import Database
 from superarm.service.http.keys import KeyRing
 from superarm.service.learning.snapshots import Learned
-from superarm.service.model.fleet import Fleet
-from superarm.service.model.trip import MeasuredTrip, Reader
 from superarm.service.routes.tokens import IssuedRoute
 from superarm.service.trips.folding import FoldedTrips
 from superarm.service.trips.history import Cursor, History

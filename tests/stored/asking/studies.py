@@ -10,9 +10,9 @@ from stored.asking.roads import ask_fleet
 from stored.files import plain, plain_parts
 from superarm.experiments import Study
 from superarm.experiments.fleets import FleetResults
-from superarm.matching import Columns, read_logs, read_trips, reports_of
-from superarm.navigation import RoadNetwork
-from superarm.navigation.charging import read_stations
+from superarm.roads.charging import read_stations
+from superarm.roads.imports import Columns, read_logs, read_trips, reports_of
+from superarm.roads.network import RoadNetwork
 from superarm.saving.parquet import read_columns
 
 _COLUMNS = ("cumulative_regret", "regret", "raw", "best_raw", "size", "distinct", "t")

@@ -12,7 +12,6 @@ from superarm import Agent, DelayedAgent, Round
 from superarm.adapting import Forgetting, PriorElimination, Refitting, Watched
 from superarm.beliefs import DenseGP, FiniteGP
 from superarm.kernels import Matern52
-from superarm.navigation import METHODS, NavigationProblem, navigator
 from superarm.oracles import Exhaustive, Subsets, TopK
 from superarm.policies import (
     EpsilonGreedy,
@@ -25,6 +24,7 @@ from superarm.policies import (
     UpperConfidenceBound,
 )
 from superarm.rivals import Clipped, CountWidth
+from superarm.roads.bandit import METHODS, NavigationProblem, navigator
 from superarm.theory import BayesUCBWidth
 
 ROUND = Round(3, ARMS, Subsets(N, 3))

@@ -11,10 +11,10 @@ from stored.files import compress, pack, write_json
 from stored.writing.learning import ARMS, gaussian_beliefs
 from stored.writing.service import Writing
 from superarm.beliefs.ensemble import EnsembleState, Observations
-from superarm.navigation.times import TravelTimes
+from superarm.roads.models.likelihood import Reader
+from superarm.roads.models.times import TravelTimes
 from superarm.saving import save_value
 from superarm.service.learning.snapshots import Learned, Snapshots
-from superarm.service.model.trip import Reader
 from superarm.service.trips.folding import FoldedTrips
 from superarm.service.trips.history import Cursor, History
 from superarm.service.trips.reading import ReadTrip

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from superarm.navigation import Vehicle, kinetic_energy
-from superarm.service.model.fleet import CLASSES, Fleet
-from superarm.service.model.vehicle import driven
+from superarm.roads.models.fleet import CLASSES, Fleet
+from superarm.roads.physics import kinetic_energy
+from superarm.roads.vehicle import Vehicle
 from superarm.service.routes.tokens import IssuedRoute, RouteTokens
+from superarm.service.vehicles import driven
 
 N_REPORTS = 200
 PLAUSIBLE = 150

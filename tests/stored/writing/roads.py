@@ -6,34 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from stored.writing.fixture import Fixture
-from superarm.matching import (
-    Columns,
-    ImportReport,
-    Log,
-    MatchedTrip,
-    Matcher,
-    Trace,
-    driven,
-)
-from superarm.navigation import (
-    Access,
-    Closures,
-    Congestion,
-    EnergyModel,
-    NavigationProblem,
-    Permit,
-    RoadBelief,
-    RoadModel,
-    RoadNetwork,
-    Spread,
-    TimedDrive,
-    TimeModel,
-    Town,
-    TravelTimes,
-    Vehicle,
-    generate_city,
-)
-from superarm.navigation.charging import (
+from superarm.oracles import Paths, Tree
+from superarm.roads.bandit import Closures, Congestion, NavigationProblem
+from superarm.roads.charging import (
     ChargingCurve,
     Legs,
     OpeningHours,
@@ -42,10 +17,24 @@ from superarm.navigation.charging import (
     StopPlan,
     Stops,
 )
-from superarm.navigation.geography import Geography
-from superarm.navigation.maps import Panel
-from superarm.navigation.water import Water
-from superarm.oracles import Paths, Tree
+from superarm.roads.imports import Columns, ImportReport, Log, MatchedTrip
+from superarm.roads.maps import Panel
+from superarm.roads.matching import Matcher, Trace, driven
+from superarm.roads.models import (
+    EnergyModel,
+    RoadBelief,
+    RoadModel,
+    Spread,
+    TimedDrive,
+    TimeModel,
+    TravelTimes,
+)
+from superarm.roads.network import Access, RoadNetwork, generate_city
+from superarm.roads.network.geography import Geography
+from superarm.roads.network.water import Water
+from superarm.roads.routing import Permit
+from superarm.roads.town import Town
+from superarm.roads.vehicle import Vehicle
 from superarm.simulation import Drive, Trip
 
 VEHICLES = (

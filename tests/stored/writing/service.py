@@ -19,14 +19,13 @@ from stored.files import compress, write_json
 from stored.writing.reports import PARAMETERS, PLAUSIBLE, Reports
 from stored.writing.roads import ROADS, dressed
 from superarm import InfeasibleError
+from superarm.roads.models.fleet import CLASSES, MODEL_VERSION, Fleet
+from superarm.roads.models.likelihood import Reader
+from superarm.roads.models.posterior import RoadPosterior
+from superarm.roads.routing.router import RouteQuery, Router
 from superarm.service import tables
 from superarm.service.database import Database, now_us
 from superarm.service.http.keys import Key, KeyRing
-from superarm.service.model.fleet import CLASSES, MODEL_VERSION, Fleet
-from superarm.service.model.posterior import RoadPosterior
-from superarm.service.model.trip import Reader
-from superarm.service.model.vehicle import Parameters
-from superarm.service.routes.router import RouteQuery, Router
 from superarm.service.routes.tokens import IssuedRoute, RouteTokens
 from superarm.service.trips.history import History
 from superarm.service.trips.intake import Checked, Intake
@@ -35,6 +34,7 @@ from superarm.service.trips.quarantine import move_aside, quarantined
 from superarm.service.trips.schemas import TripIn
 from superarm.service.trips.standings import Standing, let_in, set_aside
 from superarm.service.trips.store import TripStore
+from superarm.service.vehicles import Parameters
 
 _FAR_US = 4_102_444_800_000_000  # the year 2100
 

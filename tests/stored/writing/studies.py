@@ -23,8 +23,9 @@ from superarm.experiments.engines import ThisProcess
 from superarm.experiments.fleets import FleetResults, FleetStudy, run_fleet_study
 from superarm.experiments.runner import prepare, run_plan
 from superarm.experiments.study import write_finals, write_summary
-from superarm.matching import Importer, Log, driven, write_trips
-from superarm.navigation import Geography, generate_city
+from superarm.roads.imports import Importer, Log, write_trips
+from superarm.roads.matching import driven
+from superarm.roads.network import Geography, generate_city
 
 _ENDS = [str(ROADS.edge_ids[EDGES[0]]), str(ROADS.edge_ids[EDGES[-1]])]
 _SMALL: dict[str, Any] = {

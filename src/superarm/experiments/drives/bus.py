@@ -16,7 +16,7 @@ import numpy as np
 from superarm.arrays import Matrix
 from superarm.errors import DataError
 from superarm.experiments.drives.rows import Passages
-from superarm.navigation.geography import metres_per_degree
+from superarm.roads.network.geography import metres_per_degree
 from superarm.saving.compressed import open_table
 
 TRIP = 25

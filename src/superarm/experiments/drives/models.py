@@ -13,9 +13,9 @@ from scipy.spatial.distance import cdist
 from superarm.arrays import Matrix, Vector
 from superarm.experiments.drives.components import Component, Fitted, fitted
 from superarm.experiments.drives.rows import Passages
-from superarm.navigation import Vehicle
-from superarm.navigation.energy import JOULE_PER_WH
-from superarm.navigation.model import NOISE_SPREAD, PRIOR_SPREAD
+from superarm.roads.models.paper import NOISE_SPREAD, PRIOR_SPREAD
+from superarm.roads.physics.energy import JOULE_PER_WH
+from superarm.roads.vehicle import Vehicle
 
 Feature = Callable[[Passages], Vector]
 

@@ -23,7 +23,7 @@ from superarm.experiments.drives.scoring import (
     score,
 )
 from superarm.experiments.drives.twizy import read_twizy
-from superarm.navigation import Vehicle
+from superarm.roads.vehicle import Vehicle
 from superarm.saving.files import write_atomically
 
 

@@ -1,6 +1,6 @@
 """A small electric car on fixed routes: one log per trip, once a second, cut along a reference.
 
-The first drive of a route is its `superarm.navigation.corridor`; later ones are matched to it
+The first drive of a route is its `superarm.roads.network.corridor`; later ones are matched to it
 point by point, and what they used on every piece is a passage.
 """
 
@@ -15,10 +15,10 @@ import numpy as np
 from superarm.arrays import Matrix, Vector
 from superarm.errors import DataError
 from superarm.experiments.drives.rows import Passages
-from superarm.matching import Match, Matcher, Trace
-from superarm.navigation import Geography, RoadNetwork
-from superarm.navigation.corridor import corridor
-from superarm.navigation.geography import metres_per_degree
+from superarm.roads.matching.matcher import Match, Matcher, Trace
+from superarm.roads.network.corridor import corridor
+from superarm.roads.network.geography import Geography, metres_per_degree
+from superarm.roads.network.network import RoadNetwork
 from superarm.saving.compressed import open_table
 
 BATTERY_WH = 6100.0

@@ -15,9 +15,9 @@ import numpy as np
 from superarm.arrays import Rows, Vector
 from superarm.experiments.fleets.config import FleetStudy
 from superarm.experiments.fleets.runs import path_of, specs_of, world_of
-from superarm.navigation import RoadModel
-from superarm.navigation.learning import LEAST_SHARE
 from superarm.oracles import Dijkstra, Paths
+from superarm.roads.models.costs import LEAST_SHARE
+from superarm.roads.models.priors import RoadModel
 from superarm.saving.parquet import read_columns
 
 _Drives = list[tuple[Rows, Vector]]

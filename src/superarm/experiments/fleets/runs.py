@@ -17,8 +17,10 @@ from superarm.experiments.config import Strict
 from superarm.experiments.engines import Engine, Failure, ThisProcess, Work
 from superarm.experiments.fleets.config import LATER_S, Driven, FleetStudy, Part
 from superarm.experiments.places import data_folders, network_file
-from superarm.navigation import RoadNetwork, Vehicle, generate_city
-from superarm.navigation.mechanical import mechanical_difference
+from superarm.roads.network.city import generate_city
+from superarm.roads.network.network import RoadNetwork
+from superarm.roads.physics.motion import mechanical_difference
+from superarm.roads.vehicle import Vehicle
 from superarm.saving.parquet import read_columns, require_parquet, write_columns
 from superarm.simulation import Drive, NightPlanner, Settings, SumoWorld, Traffic, Trip, planner
 from superarm.simulation.planners import Predicted

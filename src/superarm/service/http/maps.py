@@ -9,14 +9,14 @@ from fastapi.responses import JSONResponse
 
 from superarm.arrays import Rows
 from superarm.beliefs.sums.dense import MOST_ARMS
+from superarm.roads.models.fleet import CLASSES
 from superarm.service.http.access import Reading
 from superarm.service.http.answers import Pieces, packed, unpacked
 from superarm.service.http.problems import ANY_KEY, problems
 from superarm.service.http.refused import Refused
 from superarm.service.http.state import ServiceState
-from superarm.service.model.fleet import CLASSES
-from superarm.service.model.vehicle import ClassName
 from superarm.service.routes.schemas import BeliefAnswer, RoadCollection
+from superarm.service.vehicles import ClassName
 
 MOST_WHOLE = MOST_ARMS
 """The largest network, in edges, that is answered whole: of others a part is asked for."""

@@ -1,13 +1,13 @@
 """What questions cost, in plain requests: by the work that they take on this network."""
 
-from superarm.service.model.vehicle import Parameters
-from superarm.service.routes.legs import (
+from superarm.roads.charging.legs import (
     LARGE_NETWORK,
     MOST_PLACES,
     MOST_PLACES_OF_LARGE,
     WAYS_OF_SMALL,
 )
 from superarm.service.routes.schemas import RouteRequest
+from superarm.service.vehicles import Parameters
 
 REQUEST_S = 0.004
 """Processor seconds of a plain request: what a question takes beyond its price is charged by it."""

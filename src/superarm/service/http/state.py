@@ -15,9 +15,19 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from superarm.errors import InfeasibleError
-from superarm.navigation import RoadNetwork, Vehicle
-from superarm.navigation.charging import Station, StationPlaces
 from superarm.oracles.reach import Tree
+from superarm.roads.charging import Station, StationPlaces
+from superarm.roads.models.fleet import (
+    CLASSES,
+    KNOWN,
+    Fleet,
+    fingerprint_of,
+    require_size,
+)
+from superarm.roads.models.likelihood import Reader
+from superarm.roads.network.network import RoadNetwork
+from superarm.roads.routing.router import RouteQuery
+from superarm.roads.vehicle import Vehicle
 from superarm.service.database import Database, now_us
 from superarm.service.http.alarms import Alarms
 from superarm.service.http.answers import packed
@@ -33,16 +43,7 @@ from superarm.service.http.watching import Watch
 from superarm.service.learning.learner import LearnerSettings
 from superarm.service.learning.process import Current, Learning, Posteriors
 from superarm.service.learning.shared import SharedPosteriors
-from superarm.service.model.fleet import (
-    CLASSES,
-    KNOWN,
-    Fleet,
-    fingerprint_of,
-    require_size,
-)
-from superarm.service.model.trip import Reader
 from superarm.service.routes.navigator import Navigator, Question
-from superarm.service.routes.router import RouteQuery
 from superarm.service.routes.tokens import RouteTokens
 from superarm.service.trips.intake import MOST_SUGGESTIONS, Checked, Intake
 from superarm.service.trips.schemas import TripIn, TripOutcome

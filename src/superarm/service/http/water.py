@@ -6,7 +6,7 @@ import hashlib
 
 from fastapi import FastAPI, Request, Response
 
-from superarm.navigation.shores import Shores
+from superarm.roads.network.shores import Shores
 from superarm.service.http.access import Reading
 from superarm.service.http.maps import COST_OF_MAP, DRAWN_EDGES, BoxText, GeoJson, box_of
 from superarm.service.http.problems import ANY_KEY, problems

@@ -18,11 +18,11 @@ from scipy.sparse import csr_array
 
 from superarm.arrays import Rows, Vector
 from superarm.errors import SuperarmError
+from superarm.roads.models.likelihood import Reader, Spans
+from superarm.roads.models.posterior import RoadPosterior
 from superarm.service.learning.factoring import factored
 from superarm.service.learning.timing import TimedTrip, TimeSurprise, time_surprises, timed_trip
 from superarm.service.learning.tracks import Comparison
-from superarm.service.model.posterior import RoadPosterior
-from superarm.service.model.trip import Reader, Spans
 from superarm.service.trips.reading import ReadTrip
 
 MOST_SPANS = 256

@@ -8,9 +8,9 @@ import numpy as np
 
 from superarm.beliefs import DenseGP, EnsembleGP, MatrixMemory
 from superarm.errors import SuperarmError
+from superarm.roads.models.likelihood import Reader
 from superarm.service.database import Database
 from superarm.service.learning.snapshots import Learned
-from superarm.service.model.trip import Reader
 from superarm.service.trips.folding import FoldedTrips
 from superarm.service.trips.history import History, NewTrips
 from superarm.service.trips.quarantine import move_aside

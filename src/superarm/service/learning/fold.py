@@ -23,7 +23,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from superarm.beliefs import DenseGP, EnsembleGP
-from superarm.navigation.times import TravelTimes
+from superarm.roads.models.fleet import Fleet
+from superarm.roads.models.likelihood import Reader
+from superarm.roads.models.posterior import RoadPosterior
+from superarm.roads.models.times import TravelTimes
 from superarm.service.database import Database
 from superarm.service.learning.blocks import block_of, next_cut
 from superarm.service.learning.comparing import Comparer
@@ -31,9 +34,6 @@ from superarm.service.learning.conditioning import Conditioner
 from superarm.service.learning.gains import gains_of
 from superarm.service.learning.snapshots import Learned
 from superarm.service.learning.trust import Trust
-from superarm.service.model.fleet import Fleet
-from superarm.service.model.posterior import RoadPosterior
-from superarm.service.model.trip import Reader
 from superarm.service.trips.device_state import DeviceState, store_state
 from superarm.service.trips.history import Blocks, Cursor, History, NewTrips
 from superarm.service.trips.reading import ReadTrip

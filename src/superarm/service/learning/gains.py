@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from superarm.beliefs import DenseGP, EnsembleGP
-from superarm.service.model.fleet import GAIN_VARIANCE, Fleet
+from superarm.roads.models.fleet import GAIN_VARIANCE, Fleet
 from superarm.service.trips.standings import Standing
 
 _INFORMED = 0.02

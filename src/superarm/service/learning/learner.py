@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 from sqlalchemy.exc import SQLAlchemyError
 
-from superarm.navigation import RoadNetwork
+from superarm.roads.models.fleet import KNOWN, Fleet
+from superarm.roads.network.network import RoadNetwork
 from superarm.service.database import Database, now_us
 from superarm.service.learning.fold import Fold, Progress
 from superarm.service.learning.housekeeping import Housekeeping
 from superarm.service.learning.shared import SLOTS, SharedPosteriors
 from superarm.service.learning.snapshots import Learned, Snapshots
-from superarm.service.model.fleet import KNOWN, Fleet
 from superarm.service.trips.history import NewTrips
 from superarm.service.trips.quarantine import forget_quarantined
 

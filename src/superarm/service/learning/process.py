@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from superarm.roads.models.fleet import Fleet
+from superarm.roads.models.posterior import RoadPosterior
 from superarm.service.learning.learner import LearnerSettings
 from superarm.service.learning.shared import SharedPosteriors
-from superarm.service.model.fleet import Fleet
-from superarm.service.model.posterior import RoadPosterior
 
 _PATIENCE_S = 60.0
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from superarm.arrays import Vector, frozen
 from superarm.beliefs import DenseGP, EnsembleGP
-from superarm.navigation.times import PARTS, TimeModel, TimePosterior
-from superarm.service.model.draws import Draws, deviations_of
-from superarm.service.model.fleet import Fleet
-from superarm.service.model.posterior import RoadPosterior
+from superarm.roads.models.draws import Draws, deviations_of
+from superarm.roads.models.fleet import Fleet
+from superarm.roads.models.posterior import RoadPosterior
+from superarm.roads.models.times import PARTS, TimeModel, TimePosterior
 from superarm.values import assembled
 
 SLOTS = 2

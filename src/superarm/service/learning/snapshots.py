@@ -15,7 +15,7 @@ from superarm.arrays import Vector
 from superarm.beliefs import DenseGP, EnsembleGP
 from superarm.beliefs.ensemble import EnsembleState
 from superarm.errors import DataError
-from superarm.navigation.times import TimeModel, TimeSums, TravelTimes
+from superarm.roads.models.times import TimeModel, TimeSums, TravelTimes
 from superarm.saving import load_value, save_value
 from superarm.saving.files import sync_folder, write_atomically
 from superarm.service.trips.history import Cursor

@@ -16,7 +16,7 @@ from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array
 
 from superarm.arrays import Matrix, Rows, Vector
-from superarm.navigation.times import TRIP_SHARE, TimePosterior
+from superarm.roads.models.times import TRIP_SHARE, TimePosterior
 from superarm.service.learning.factoring import factored
 from superarm.service.trips.reading import ReadTrip
 

@@ -30,6 +30,7 @@ from superarm.adapting import Health
 from superarm.adapting.watching import CERTAIN, Scatter
 from superarm.arrays import Vector
 from superarm.beliefs import Surprise
+from superarm.roads.models.fleet import TRIP_DEVIATION
 from superarm.service.learning.common import FEWEST_KEYS, MISFIT, in_common, limit_of
 from superarm.service.learning.durations import Durations
 from superarm.service.learning.timing import TimeSurprise
@@ -44,7 +45,6 @@ from superarm.service.learning.tracks import (
     Comparison,
     Track,
 )
-from superarm.service.model.fleet import TRIP_DEVIATION
 from superarm.service.trips.device_state import DURATIONS, ENERGIES
 
 DRIFT = 0.5

@@ -6,15 +6,15 @@ import numpy as np
 
 from superarm.arrays import Vector
 from superarm.errors import InfeasibleError
-from superarm.navigation.charging import StationPlaces
-from superarm.navigation.times import part_of_day
-from superarm.service.model.posterior import RoadPosterior
-from superarm.service.routes.battery import Battery
-from superarm.service.routes.intervals import INTERVAL
-from superarm.service.routes.legs import Wish
+from superarm.roads.charging import StationPlaces
+from superarm.roads.charging.legs import Wish
+from superarm.roads.charging.plans import ChargePlan, Planner
+from superarm.roads.models.intervals import INTERVAL
+from superarm.roads.models.posterior import RoadPosterior
+from superarm.roads.models.times import part_of_day
+from superarm.roads.routing.arrival import Battery
+from superarm.roads.routing.router import RouteQuery
 from superarm.service.routes.navigator import Navigator, Question, later
-from superarm.service.routes.plans import ChargePlan, Planner
-from superarm.service.routes.router import RouteQuery
 from superarm.service.routes.schemas import (
     PlanAnswer,
     PlannedStop,

@@ -5,8 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from superarm.navigation.charging import StationPlaces
-from superarm.navigation.geography import Geography
+from superarm.roads.charging import StationPlaces
+from superarm.roads.network.geography import Geography
 from superarm.service.routes.schemas import FoundPlace, PlacesAnswer
 
 MOST_FOUND = 10

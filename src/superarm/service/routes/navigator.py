@@ -8,17 +8,18 @@ import numpy as np
 
 from superarm.arrays import Rows
 from superarm.errors import InfeasibleError
-from superarm.navigation import RoadNetwork, Vehicle
-from superarm.navigation.access import CLOSED
-from superarm.navigation.energy import energy_parts
-from superarm.navigation.geography import Geography
-from superarm.navigation.times import part_of_day
+from superarm.roads.models.fleet import Fleet
+from superarm.roads.models.posterior import RoadPosterior
+from superarm.roads.models.times import part_of_day
+from superarm.roads.network.access import CLOSED
+from superarm.roads.network.geography import Geography
+from superarm.roads.network.network import RoadNetwork
+from superarm.roads.physics.energy import energy_parts
+from superarm.roads.routing.arrival import Battery, prepare
+from superarm.roads.routing.router import RouteQuery, Router
+from superarm.roads.routing.search import Prediction, Search
+from superarm.roads.vehicle import Vehicle
 from superarm.service.database import now_us
-from superarm.service.model.fleet import Fleet
-from superarm.service.model.posterior import RoadPosterior
-from superarm.service.model.vehicle import driven, vehicle_of
-from superarm.service.routes.battery import Battery, prepare
-from superarm.service.routes.router import RouteQuery, Router
 from superarm.service.routes.schemas import (
     Alternative,
     BeliefAnswer,
@@ -35,8 +36,8 @@ from superarm.service.routes.schemas import (
     RouteBody,
     RouteRequest,
 )
-from superarm.service.routes.search import Prediction, Search
 from superarm.service.routes.tokens import IssuedRoute, RouteTokens
+from superarm.service.vehicles import driven, vehicle_of
 
 
 class UnknownPlaceError(ValueError):

@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field, model_validator
 
-from superarm.navigation.charging import ChargingCurve
-from superarm.navigation.charging.stops import LEAST_ROOM_WH
-from superarm.service.model.vehicle import ClassName, Given, Payload, Temperature, VehicleIn
-from superarm.service.routes.matrix import By
-from superarm.service.routes.reach import CONFIDENCES
-from superarm.service.routes.router import Mode
+from superarm.roads.charging import ChargingCurve
+from superarm.roads.charging.stops import LEAST_ROOM_WH
+from superarm.roads.routing.matrix import By
+from superarm.roads.routing.range import CONFIDENCES
+from superarm.roads.routing.router import Mode
+from superarm.service.vehicles import ClassName, Given, Payload, Temperature, VehicleIn
 
 MOST_CLOSED = 5_000
 MOST_VIA = 10

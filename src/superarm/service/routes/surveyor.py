@@ -6,15 +6,15 @@ import numpy as np
 
 from superarm.arrays import Matrix as Numbers
 from superarm.errors import InfeasibleError
-from superarm.navigation import Vehicle
-from superarm.navigation.times import part_of_day
-from superarm.service.model.posterior import RoadPosterior
-from superarm.service.routes.areas import AreaGrid, Rings
-from superarm.service.routes.battery import Battery
-from superarm.service.routes.intervals import INTERVAL, intervals_s
-from superarm.service.routes.matrix import By, Row, row_of
+from superarm.roads.models.intervals import INTERVAL, intervals_s
+from superarm.roads.models.posterior import RoadPosterior
+from superarm.roads.models.times import part_of_day
+from superarm.roads.routing.areas import AreaGrid, Rings
+from superarm.roads.routing.arrival import Battery
+from superarm.roads.routing.matrix import By, Row, row_of
+from superarm.roads.routing.router import RouteQuery
+from superarm.roads.vehicle import Vehicle
 from superarm.service.routes.navigator import Navigator, Question
-from superarm.service.routes.router import RouteQuery
 from superarm.service.routes.schemas import (
     Area,
     MatrixAnswer,

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from superarm.arrays import Rows
-from superarm.navigation import RoadNetwork, Vehicle
-from superarm.service.model.vehicle import packed_vehicle, unpacked_vehicle
+from superarm.roads.network.network import RoadNetwork
+from superarm.roads.vehicle import Vehicle
+from superarm.service.vehicles import packed_vehicle, unpacked_vehicle
 
 MOST_CHARACTERS = 8_000
 _SIGNATURE = 16

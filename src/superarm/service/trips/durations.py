@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from superarm.arrays import Rows, Vector
-from superarm.navigation.times import TimedDrive, TimePosterior
-from superarm.service.routes.intervals import interval_s
+from superarm.roads.models.intervals import interval_s
+from superarm.roads.models.times import TimedDrive, TimePosterior
 
 LIMIT = 5.0
 """Standard deviations, on a logarithmic scale, beyond which a duration is not believed."""

@@ -10,8 +10,8 @@ import numpy as np
 from superarm.arrays import Vector
 from superarm.beliefs import Evidence
 from superarm.beliefs.ensemble import Observations
-from superarm.navigation.times import TimeSums
-from superarm.service.model.trip import TripSums
+from superarm.roads.models.likelihood import TripSums
+from superarm.roads.models.times import TimeSums
 
 
 @dataclass(frozen=True, eq=False)

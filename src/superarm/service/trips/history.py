@@ -15,7 +15,8 @@ from sqlalchemy import Connection, func, select
 from superarm.arrays import Vector
 from superarm.beliefs import Evidence
 from superarm.beliefs.ensemble.summed import of_evidence
-from superarm.navigation.times import TimeSums
+from superarm.roads.models.likelihood import Reader, TripSums
+from superarm.roads.models.times import TimeSums
 from superarm.service.database import (
     Database,
     certain_at,
@@ -23,7 +24,6 @@ from superarm.service.database import (
     horizon,
     mark_of_trips,
 )
-from superarm.service.model.trip import Reader, TripSums
 from superarm.service.tables import folded, trips
 from superarm.service.trips.device_state import DeviceState, read_state
 from superarm.service.trips.folding import FoldedTrips

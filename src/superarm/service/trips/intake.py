@@ -12,13 +12,14 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from superarm.arrays import Rows, Vector
-from superarm.navigation import RoadNetwork, Vehicle, kinetic_energy
-from superarm.navigation.times import HEAVY_KG, TimedDrive, part_of_day
-from superarm.service.model.fleet import CLASSES
-from superarm.service.model.posterior import RoadPosterior
-from superarm.service.model.trip import MeasuredTrip, Reader
-from superarm.service.model.vehicle import class_of, driven, vehicle_of
-from superarm.service.routes.intervals import INTERVAL
+from superarm.roads.models.fleet import CLASSES
+from superarm.roads.models.intervals import INTERVAL
+from superarm.roads.models.likelihood import MeasuredTrip, Reader
+from superarm.roads.models.posterior import RoadPosterior
+from superarm.roads.models.times import HEAVY_KG, TimedDrive, part_of_day
+from superarm.roads.network.network import RoadNetwork
+from superarm.roads.physics.motion import kinetic_energy
+from superarm.roads.vehicle import Vehicle
 from superarm.service.routes.tokens import IssuedRoute, RouteTokens, UnknownRouteError
 from superarm.service.trips.durations import judged_times
 from superarm.service.trips.packing import (
@@ -31,6 +32,7 @@ from superarm.service.trips.packing import (
 from superarm.service.trips.plausibility import Verdict, judged
 from superarm.service.trips.schemas import TripIn, printable
 from superarm.service.trips.standings import Standing
+from superarm.service.vehicles import class_of, driven, vehicle_of
 
 MOST_SUGGESTIONS = 3
 """For how many unknown edges of a request it is said what comes close."""

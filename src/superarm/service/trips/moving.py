@@ -9,10 +9,10 @@ import numpy as np
 from sqlalchemy import delete, func, select, update
 
 from superarm.errors import DataError
-from superarm.matching.moving import EdgeMap
+from superarm.roads.matching.map_updates import EdgeMap
+from superarm.roads.models.fleet import MODEL_VERSION
+from superarm.roads.models.likelihood import MeasuredTrip
 from superarm.service.database import Database, bump_epoch, lock_epoch
-from superarm.service.model.fleet import MODEL_VERSION
-from superarm.service.model.trip import MeasuredTrip
 from superarm.service.tables import facts, folded, quarantine, trips
 from superarm.service.trips.packing import packed, unpacked
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Rows, Vector
-from superarm.navigation.times import PARTS, TimedDrive
-from superarm.service.model.trip import MeasuredTrip
-from superarm.service.model.vehicle import packed_vehicle, unpacked_vehicle
+from superarm.roads.models.likelihood import MeasuredTrip
+from superarm.roads.models.times import PARTS, TimedDrive
 from superarm.service.trips.schemas import MOST_TRIP_EDGES, TripIn
+from superarm.service.vehicles import packed_vehicle, unpacked_vehicle
 
 _LATER = ("speeds_ms", "duration_s", "edge_duration_s", "temperature_c", "payload_kg")
 _PLACES, _ENERGIES = np.dtype("<i4"), np.dtype("<f8")

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Rows
-from superarm.service.model.fleet import CLASSES
-from superarm.service.model.posterior import RoadPosterior
-from superarm.service.model.trip import MeasuredTrip, Reader, Source
+from superarm.roads.models.fleet import CLASSES
+from superarm.roads.models.likelihood import MeasuredTrip, Reader, Source
+from superarm.roads.models.posterior import RoadPosterior
 
 LIMIT = 5.5
 """Standard deviations beyond which a total is not believed."""

@@ -7,8 +7,8 @@ from typing import Any, Generic
 import numpy as np
 
 from superarm.errors import SuperarmError
-from superarm.navigation.times import TimeSums
-from superarm.service.model.trip import Addable, MeasuredTrip, Reader, Source, TripSums
+from superarm.roads.models.likelihood import Addable, MeasuredTrip, Reader, Source, TripSums
+from superarm.roads.models.times import TimeSums
 from superarm.service.trips.folding import FoldedTrips
 from superarm.service.trips.packing import unpacked
 from superarm.service.trips.standings import Standing

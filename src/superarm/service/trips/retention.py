@@ -7,8 +7,8 @@ from typing import Any, Generic
 import numpy as np
 from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
+from superarm.roads.models.likelihood import Reader, TripSums
 from superarm.service.database import Database, bump_epoch, lock_epoch
-from superarm.service.model.trip import Reader, TripSums
 from superarm.service.tables import folded, folded_ids, trips
 from superarm.service.trips.device_state import read_state
 from superarm.service.trips.folding import FoldedTrips

@@ -13,9 +13,9 @@ from pydantic import (
     model_validator,
 )
 
-from superarm.service.model.vehicle import Given, Payload, Temperature, VehicleIn
 from superarm.service.routes.schemas import EdgeId, Moment
 from superarm.service.routes.tokens import MOST_CHARACTERS
+from superarm.service.vehicles import Given, Payload, Temperature, VehicleIn
 
 MOST_TRIP_EDGES = 2_000
 MOST_TRIPS = 1_000

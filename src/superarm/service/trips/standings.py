@@ -7,9 +7,9 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from superarm.roads.models.fleet import KEY_DEVIATION, VOUCHED_DEVIATION
+from superarm.roads.models.likelihood import Source
 from superarm.service.database import Database, bump_epoch, lock_epoch, now_us
-from superarm.service.model.fleet import KEY_DEVIATION, VOUCHED_DEVIATION
-from superarm.service.model.trip import Source
 from superarm.service.tables import folded, standings
 from superarm.service.trips.device_state import DEVICES, DURATIONS, forget_device
 from superarm.service.trips.folding import without_times

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Table, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from superarm.navigation import RoadNetwork
+from superarm.roads.network.network import RoadNetwork
 from superarm.service.database import (
     Database,
     bump_epoch,

@@ -11,11 +11,13 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from superarm.matching import Importer, Log, reports_of
-from superarm.matching.logs import integrated
-from superarm.navigation import Geography, RoadNetwork, generate_city
-from superarm.service.model.vehicle import Given, Payload, Temperature, VehicleIn
+from superarm.roads.imports.importer import Importer, reports_of
+from superarm.roads.imports.logs import Log, integrated
+from superarm.roads.network.city import generate_city
+from superarm.roads.network.geography import Geography
+from superarm.roads.network.network import RoadNetwork
 from superarm.service.trips.schemas import MOST_TRIP_EDGES, Time, TripIn, TripOutcome
+from superarm.service.vehicles import Given, Payload, Temperature, VehicleIn
 
 MOST_POINTS = 5_000
 """Points of one trace; longer ones are sent in parts."""

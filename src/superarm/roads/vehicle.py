@@ -1,0 +1,75 @@
+"""Electric vehicles, as far as their energy and the roads open to them depend on it."""
+
+from dataclasses import dataclass, fields, replace
+
+from superarm.arrays import require_positive
+
+__all__ = ["Vehicle"]
+
+COMFORT_C = (18.0, 24.0)
+"""Temperatures of the air between which nobody heats or cools."""
+
+HEATING_W, COOLING_W = 90.0, 60.0
+"""What a car's heating and cooling take per degree beyond: 1.6 kW when it freezes."""
+
+COLDEST_C, HOTTEST_C = -60.0, 60.0
+_USUAL_K, _ZERO_K = 293.15, 273.15
+
+
+@dataclass(frozen=True)
+class Vehicle:
+    """An electric vehicle and the air it drives in; the defaults are the paper's (appendix B.3).
+
+    The paper does not have its last three parameters. What its rotating parts add to its mass, and
+    what its lights and heating take, count only where speeds and times are known; its height says
+    under which bridges it fits.
+    """
+
+    mass_kg: float = 1830.0
+    rolling_resistance: float = 0.01
+    front_area_m2: float = 2.6
+    drag_coefficient: float = 0.35
+    powertrain_efficiency: float = 0.98
+    recuperation_efficiency: float = 0.96
+    gravity: float = 9.82
+    air_density: float = 1.2
+    rotating_mass_kg: float = 0.0
+    auxiliary_power_w: float = 0.0
+    height_m: float = 1.5
+
+    def __post_init__(self) -> None:
+        """Refuse what no vehicle has."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name not in ("rotating_mass_kg", "auxiliary_power_w") or value != 0:
+                require_positive(field.name, value)
+        for name in ("powertrain_efficiency", "recuperation_efficiency"):
+            if getattr(self, name) > 1:
+                msg = f"{name} must not exceed 1, got {getattr(self, name)}"
+                raise ValueError(msg)
+
+    def loaded(self, payload_kg: float) -> "Vehicle":
+        """Return the vehicle with so much more on board."""
+        if not payload_kg >= 0:
+            msg = f"payload_kg must not be negative, got {payload_kg}"
+            raise ValueError(msg)
+        return replace(self, mass_kg=self.mass_kg + payload_kg)
+
+    def at_temperature(self, celsius: float) -> "Vehicle":
+        """Return the vehicle in air of this temperature: denser when cold, and heated or cooled.
+
+        Of a car heating takes `HEATING_W` and cooling `COOLING_W` per degree that the air is away
+        from what is comfortable; of others in proportion to their front.
+
+        >>> cold = Vehicle().at_temperature(0.0)
+        >>> round(cold.auxiliary_power_w), round(cold.air_density, 3)
+        (1620, 1.288)
+        """
+        if not COLDEST_C <= celsius <= HOTTEST_C:
+            msg = f"air has from {COLDEST_C} to {HOTTEST_C} degrees Celsius, got {celsius}"
+            raise ValueError(msg)
+        low, high = COMFORT_C
+        power = HEATING_W * max(low - celsius, 0.0) + COOLING_W * max(celsius - high, 0.0)
+        power *= self.front_area_m2 / Vehicle.front_area_m2
+        density = self.air_density * (_USUAL_K / (celsius + _ZERO_K))
+        return replace(self, auxiliary_power_w=self.auxiliary_power_w + power, air_density=density)

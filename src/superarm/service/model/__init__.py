@@ -1,1 +1,0 @@
-"""What is believed: roads, vehicles, trips and those who measure them, in one Gaussian."""
