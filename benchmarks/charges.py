@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from common import report, say, table
 
-from superarm.roads.models.fleet import CLASSES, Fleet
+from superarm.roads.models.fleet import Fleet
 from superarm.roads.models.likelihood import MeasuredTrip, Reader, Source
 from superarm.roads.network import RoadNetwork, generate_city
+from superarm.roads.vehicle import CLASSES
 from superarm.service.http.reports import cost_of
 from superarm.service.trips.schemas import TripIn
 

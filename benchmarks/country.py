@@ -28,9 +28,10 @@ from sqlalchemy import func, insert, select, update
 
 from service import Server
 from superarm.client import Client
-from superarm.roads.models.fleet import CLASSES, KNOWN, SLOTS, Fleet
+from superarm.roads.models.fleet import KNOWN, SLOTS, Fleet
 from superarm.roads.models.likelihood import MeasuredTrip, Reader, Source
 from superarm.roads.network import RoadNetwork, generate_city
+from superarm.roads.vehicle import CLASSES
 from superarm.service.database import Database, epoch_of, now_us
 from superarm.service.http.keys import KeyRing
 from superarm.service.learning.snapshots import Snapshots

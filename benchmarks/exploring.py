@@ -8,11 +8,13 @@ one driven. New: drawn and believed costs are blended as boldly as the limit all
 import numpy as np
 from common import report, say, table
 
-from superarm.roads.models.fleet import CLASSES, Fleet
+from superarm.roads.models.fleet import Fleet
 from superarm.roads.models.likelihood import MeasuredTrip, Reader, Source
 from superarm.roads.models.posterior import RoadPosterior
 from superarm.roads.network import generate_city
-from superarm.roads.routing.router import RouteQuery, Router
+from superarm.roads.routing.query import RouteQuery
+from superarm.roads.routing.router import Router
+from superarm.roads.vehicle import CLASSES
 from superarm.service.demo import HiddenTruth
 
 WORLDS, TRIPS, EDGES, LATE = 10, 150, 800, 75

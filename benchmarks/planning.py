@@ -13,18 +13,20 @@ import numpy as np
 from common import report, say, table
 
 from superarm.errors import InfeasibleError
+from superarm.roads.battery import Battery
 from superarm.roads.charging import ChargingCurve, Station, StationPlaces
 from superarm.roads.charging.legs import Wish
 from superarm.roads.charging.monte_carlo import share_lasting
 from superarm.roads.charging.plans import Planner
-from superarm.roads.models.fleet import CLASSES, Fleet
+from superarm.roads.models.fleet import Fleet
 from superarm.roads.models.posterior import RoadPosterior
 from superarm.roads.network import RoadNetwork, generate_city
 from superarm.roads.network.geography import Geography
 from superarm.roads.routing.areas import AreaGrid
-from superarm.roads.routing.arrival import Battery
 from superarm.roads.routing.matrix import row_of
-from superarm.roads.routing.router import Mode, RouteQuery, Router
+from superarm.roads.routing.query import Mode, RouteQuery
+from superarm.roads.routing.router import Router
+from superarm.roads.vehicle import CLASSES
 
 SIZES = (5_700, 100_000)
 COUNT, PLANS, STATIONS, SHARE, SURE = 60, 25, 100, 0.8, 0.95

@@ -24,9 +24,11 @@ import numpy as np
 from common import report, say, table
 
 from superarm.client import Client
-from superarm.roads.models.fleet import CLASSES, Fleet
+from superarm.roads.models.fleet import Fleet
 from superarm.roads.network import RoadNetwork, generate_city
-from superarm.roads.routing.router import RouteQuery, Router
+from superarm.roads.routing.query import RouteQuery
+from superarm.roads.routing.router import Router
+from superarm.roads.vehicle import CLASSES
 
 EDGES = 5_750
 PRELOADED = 3_000

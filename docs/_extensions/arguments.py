@@ -39,7 +39,7 @@ PACKAGES = (
     "superarm.roads.matching",
     "superarm.roads.imports",
     "superarm.roads.models",
-    "superarm.roads.routing",
+    "superarm.roads.routing.vehicle_access",
     "superarm.roads.charging",
     "superarm.roads.bandit",
     "superarm.roads.town",

@@ -21,13 +21,14 @@ from superarm.experiments.drives import score
 from superarm.experiments.drives.study import STUDIES
 from superarm.oracles import Dijkstra
 from superarm.roads.bandit import Closures, NavigationProblem, crossing_routes, navigator
+from superarm.roads.battery import Battery
 from superarm.roads.imports import Importer, Log, read_logs
 from superarm.roads.imports.importer import MatchedTrip
 from superarm.roads.matching import Matcher
 from superarm.roads.matching import Trace as Points
 from superarm.roads.matching.map_updates import EdgeMap
 from superarm.roads.models import EnergyModel, RoadBelief, RoadModel, TravelTimes
-from superarm.roads.models.fleet import CLASSES, TRIP_DEVIATION, Fleet
+from superarm.roads.models.fleet import TRIP_DEVIATION, Fleet
 from superarm.roads.models.likelihood import Reader, Source
 from superarm.roads.models.posterior import RoadPosterior
 from superarm.roads.network import (
@@ -46,11 +47,11 @@ from superarm.roads.physics import (
     potential_difference,
 )
 from superarm.roads.physics.energy import energy_parts
-from superarm.roads.routing import Permits
-from superarm.roads.routing.arrival import Battery
-from superarm.roads.routing.router import RouteQuery, Router
+from superarm.roads.routing.query import RouteQuery
+from superarm.roads.routing.router import Router
+from superarm.roads.routing.vehicle_access import Permits
 from superarm.roads.town import Town
-from superarm.roads.vehicle import Vehicle
+from superarm.roads.vehicle import CLASSES, Vehicle
 from superarm.service.routes.tokens import RouteTokens
 from superarm.service.trips.intake import Intake
 from superarm.service.trips.schemas import TripIn

@@ -16,7 +16,8 @@ from superarm.protocols import Posterior
 from superarm.roads.bandit.agents import METHODS, navigator
 from superarm.roads.bandit.problem import NavigationProblem
 from superarm.roads.bandit.routes import crossing_routes
-from superarm.roads.models.paper import EnergyModel, Rectify, Truth
+from superarm.roads.conventions import Rectify, Truth
+from superarm.roads.models.paper import EnergyModel
 from superarm.roads.network.city import generate_city
 
 

@@ -12,10 +12,14 @@ one run by itself               `expand` lists them, as `RunSpec`
 The how-to about experiments shows all of it.
 """
 
-from superarm.experiments.config import Experiment, MethodSettings, read_experiment
-from superarm.experiments.plan import RunSpec, expand
-from superarm.experiments.runner import run_experiment
-from superarm.experiments.study import Study
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from superarm.experiments.config import Experiment, MethodSettings, read_experiment
+    from superarm.experiments.plan import RunSpec, expand
+    from superarm.experiments.runner import run_experiment
+    from superarm.experiments.study import Study
 
 __all__ = [
     "Experiment",
@@ -26,3 +30,21 @@ __all__ = [
     "read_experiment",
     "run_experiment",
 ]
+
+_HOMES = {
+    "Experiment": "config",
+    "MethodSettings": "config",
+    "read_experiment": "config",
+    "RunSpec": "plan",
+    "expand": "plan",
+    "run_experiment": "runner",
+    "Study": "study",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load what is asked for: reading a study file needs none of what runs it."""
+    if name not in _HOMES:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -20,12 +20,15 @@ from pydantic import (
     model_validator,
 )
 
-from superarm.beliefs.contextual import streaming
-from superarm.beliefs.variational import sparse
+from superarm.defaults import (
+    SPARSE_BATCH,
+    SPARSE_INDUCING,
+    SPARSE_RATE,
+    SPARSE_STEPS,
+    STREAMING_INDUCING,
+)
 from superarm.errors import DataError
-from superarm.experiments.parts import OWN_PART
-from superarm.roads.models.paper import Rectify, Truth
-from superarm.roads.physics.energy import Efficiency
+from superarm.roads.conventions import Efficiency, Rectify, Truth
 
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
 Traffic: TypeAlias = Literal["free", "closed-turns", "closed-edges", "congestion"]
@@ -41,7 +44,8 @@ PolicyName: TypeAlias = Literal[
 FigureName: TypeAlias = Literal[
     "regret", "beta", "lengthscale", "exploration", "networks", "time", "energy"
 ]
-Part: TypeAlias = Annotated[str, StringConstraints(pattern=OWN_PART)]
+_OWN_PART = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_.]*$"
+Part: TypeAlias = Annotated[str, StringConstraints(pattern=_OWN_PART)]
 T = TypeVar("T")
 
 CITY_EDGES = 1000
@@ -174,14 +178,14 @@ class MethodSettings(Strict):
         "n_inducing": (
             "belief",
             {
-                "sparse": sparse.N_INDUCING,
-                "streaming": streaming.N_INDUCING,
-                "gp": streaming.N_INDUCING,
+                "sparse": SPARSE_INDUCING,
+                "streaming": STREAMING_INDUCING,
+                "gp": STREAMING_INDUCING,
             },
         ),
-        "batch": ("belief", {"sparse": sparse.BATCH}),
-        "rate": ("belief", {"sparse": sparse.RATE}),
-        "steps": ("belief", {"sparse": sparse.STEPS}),
+        "batch": ("belief", {"sparse": SPARSE_BATCH}),
+        "rate": ("belief", {"sparse": SPARSE_RATE}),
+        "steps": ("belief", {"sparse": SPARSE_STEPS}),
         "adam_rate": ("belief", {"sparse": 0.0}),
         "width": ("policy", {"fixed": 1.0}),
         "refit_every": ("adapt", {"refit": 10}),

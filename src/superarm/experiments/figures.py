@@ -21,10 +21,10 @@ from superarm.experiments.plan import network_name
 from superarm.experiments.study import RANDOM, REGRET, Cell, Study, titled
 from superarm.gaussian import rectified_mean
 from superarm.oracles import Dijkstra, Paths
+from superarm.roads.conventions import Efficiency
 from superarm.roads.maps import draw_maps, exploration_panel, height_panel
 from superarm.roads.models.paper import EnergyModel
 from superarm.roads.network.network import RoadNetwork
-from superarm.roads.physics.energy import Efficiency
 
 Drawn = dict[str, bytes]
 """Pictures (PNG) by file name without ending."""

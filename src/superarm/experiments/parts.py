@@ -7,9 +7,6 @@ from typing import Any
 
 from superarm.kernels import Kernel
 
-OWN_PART = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_.]*$"
-"""What a user's own part is called: where it is imported from, and its name there."""
-
 _METHODS = {"policy": "indices", "kernel": "gram", "oracle": "select"}
 
 

@@ -22,8 +22,7 @@ from superarm.experiments.config import (
     Strict,
     Traffic,
 )
-from superarm.roads.models.paper import Truth
-from superarm.roads.physics.energy import Efficiency
+from superarm.roads.conventions import Efficiency, Truth
 
 
 class RouteEnds(Strict):

@@ -4,6 +4,7 @@
 package                       what is in it
 ============================  ======================================================================
 `superarm.roads.vehicle`      `Vehicle`: what an electric vehicle is, as far as roads depend on it
+`superarm.roads.battery`      `ChargingCurve`: what is in a battery, how fast it charges
 `superarm.roads.network`      `RoadNetwork`: files of SUMO and OpenStreetMap, generated cities
 `superarm.roads.physics`      the energy of a segment from physics alone
 `superarm.roads.matching`     GPS traces to paths

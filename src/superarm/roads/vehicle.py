@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields, replace
 
 from superarm.arrays import require_positive
 
-__all__ = ["Vehicle"]
+__all__ = ["CLASSES", "Vehicle"]
 
 COMFORT_C = (18.0, 24.0)
 """Temperatures of the air between which nobody heats or cools."""
@@ -73,3 +73,17 @@ class Vehicle:
         power *= self.front_area_m2 / Vehicle.front_area_m2
         density = self.air_density * (_USUAL_K / (celsius + _ZERO_K))
         return replace(self, auxiliary_power_w=self.auxiliary_power_w + power, air_density=density)
+
+
+CLASSES: dict[str, Vehicle] = {
+    "car": Vehicle(),
+    "van": Vehicle(mass_kg=3500.0, front_area_m2=4.6, drag_coefficient=0.4, height_m=2.6),
+    "truck": Vehicle(
+        mass_kg=18_000.0,
+        rolling_resistance=0.007,
+        front_area_m2=9.2,
+        drag_coefficient=0.6,
+        height_m=4.0,
+    ),
+}
+"""Vehicle classes by name; the first is the reference."""

@@ -19,7 +19,7 @@ from superarm.roads.models.paper import EnergyModel
 from superarm.roads.models.times import part_of_day
 from superarm.roads.network.geography import Geography
 from superarm.roads.network.network import RoadNetwork
-from superarm.roads.routing.router import RouteQuery
+from superarm.roads.routing.query import RouteQuery
 from superarm.service.http.access import Reporting
 from superarm.service.http.keys import Key
 from superarm.service.http.problems import ANY_BODY, ANY_KEY, problems

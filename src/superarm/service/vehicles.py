@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from superarm.roads.models.fleet import CLASSES
-from superarm.roads.vehicle import COLDEST_C, HOTTEST_C, Vehicle
+from superarm.roads.vehicle import CLASSES, COLDEST_C, HOTTEST_C, Vehicle
 
 ClassName = Literal["car", "van", "truck"]
 _MOST_UNKNOWN = 5

@@ -17,14 +17,17 @@ from superarm.roads.network.geography import Geography
 
 require_module("fastapi", "service")
 
+from superarm.roads.battery import Battery  # noqa: E402
 from superarm.roads.charging.legs import Wish  # noqa: E402
 from superarm.roads.charging.monte_carlo import share_lasting  # noqa: E402
 from superarm.roads.charging.plans import ChargePlan, Planner  # noqa: E402
-from superarm.roads.models.fleet import CLASSES, Fleet  # noqa: E402
+from superarm.roads.models.fleet import Fleet  # noqa: E402
 from superarm.roads.models.posterior import RoadPosterior  # noqa: E402
-from superarm.roads.routing.arrival import DRAWS, Battery, normals  # noqa: E402
-from superarm.roads.routing.router import RouteQuery, Router  # noqa: E402
+from superarm.roads.routing.arrival import DRAWS, normals  # noqa: E402
+from superarm.roads.routing.query import RouteQuery  # noqa: E402
+from superarm.roads.routing.router import Router  # noqa: E402
 from superarm.roads.routing.search import Search  # noqa: E402
+from superarm.roads.vehicle import CLASSES  # noqa: E402
 
 CITY = small_city()
 FLEET = Fleet(CITY)

@@ -23,16 +23,11 @@ from superarm.roads.vehicle import Vehicle
 require_module("fastapi", "service")
 
 from superarm.roads.models.draws import Draws  # noqa: E402
-from superarm.roads.models.fleet import (  # noqa: E402
-    CLASSES,
-    KEY_DEVIATION,
-    KNOWN,
-    NOISE_WH,
-    Fleet,
-)
+from superarm.roads.models.fleet import KEY_DEVIATION, KNOWN, NOISE_WH, Fleet  # noqa: E402
 from superarm.roads.models.kept import checksum  # noqa: E402
 from superarm.roads.models.likelihood import MeasuredTrip, Noise, Reader, Source  # noqa: E402
 from superarm.roads.models.posterior import RoadPosterior  # noqa: E402
+from superarm.roads.vehicle import CLASSES  # noqa: E402
 from superarm.service.learning.shared import SharedPosteriors  # noqa: E402
 from superarm.service.trips.packing import packed, unpacked  # noqa: E402
 

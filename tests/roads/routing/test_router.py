@@ -18,17 +18,15 @@ from superarm.oracles import Dijkstra, Paths
 
 require_module("fastapi", "service")
 
-from superarm.roads.models.fleet import CLASSES, Fleet  # noqa: E402
+from superarm.roads.battery import Battery  # noqa: E402
+from superarm.roads.models.fleet import Fleet  # noqa: E402
 from superarm.roads.models.intervals import INTERVAL  # noqa: E402
 from superarm.roads.models.posterior import RoadPosterior  # noqa: E402
-from superarm.roads.routing.arrival import Battery, probability_of_arrival  # noqa: E402
-from superarm.roads.routing.router import (  # noqa: E402
-    MOST_OF_FRONT,
-    MOST_SHARED,
-    RouteQuery,
-    Router,
-)
+from superarm.roads.routing.arrival import probability_of_arrival  # noqa: E402
+from superarm.roads.routing.query import RouteQuery  # noqa: E402
+from superarm.roads.routing.router import MOST_OF_FRONT, MOST_SHARED, Router  # noqa: E402
 from superarm.roads.routing.search import LEAST_PROBABILITY  # noqa: E402
+from superarm.roads.vehicle import CLASSES  # noqa: E402
 
 CITY = small_city()
 FLEET = Fleet(CITY)

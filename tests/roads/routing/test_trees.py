@@ -17,14 +17,17 @@ from superarm.values import changed
 
 require_module("fastapi", "service")
 
-from superarm.roads.models.fleet import CLASSES, Fleet  # noqa: E402
+from superarm.roads.battery import Battery  # noqa: E402
+from superarm.roads.models.fleet import Fleet  # noqa: E402
 from superarm.roads.models.posterior import RoadPosterior  # noqa: E402
 from superarm.roads.routing.areas import AreaGrid  # noqa: E402
-from superarm.roads.routing.arrival import Battery, probability_of_arrival  # noqa: E402
+from superarm.roads.routing.arrival import probability_of_arrival  # noqa: E402
 from superarm.roads.routing.matrix import row_of  # noqa: E402
-from superarm.roads.routing.router import RouteQuery, Router  # noqa: E402
+from superarm.roads.routing.query import RouteQuery  # noqa: E402
+from superarm.roads.routing.router import Router  # noqa: E402
 from superarm.roads.routing.search import Search  # noqa: E402
 from superarm.roads.routing.trees import Branches  # noqa: E402
+from superarm.roads.vehicle import CLASSES  # noqa: E402
 
 CITY = small_city()
 FLEET = Fleet(CITY)

@@ -11,8 +11,9 @@ import small_networks
 from superarm.errors import DataError, InfeasibleError
 from superarm.roads.network import Access, RoadNetwork
 from superarm.roads.network.access import CLOSED, ENDS_ONLY, FOR_CARS, FOR_TRUCKS, zones_of
-from superarm.roads.routing import Permit, Permits
-from superarm.roads.routing.router import RouteQuery, Router
+from superarm.roads.routing.query import RouteQuery
+from superarm.roads.routing.router import Router
+from superarm.roads.routing.vehicle_access import Permit, Permits
 from superarm.roads.vehicle import Vehicle
 
 TRUCK = Vehicle(mass_kg=18_000.0, height_m=4.0)

@@ -18,7 +18,8 @@ require_module("fastapi", "service")
 from sqlalchemy import text  # noqa: E402
 
 from learners import Stored, Worker  # noqa: E402
-from superarm.roads.routing.arrival import Battery, probability_of_arrival  # noqa: E402
+from superarm.roads.battery import Battery  # noqa: E402
+from superarm.roads.routing.arrival import probability_of_arrival  # noqa: E402
 from superarm.roads.vehicle import Vehicle  # noqa: E402
 from superarm.service.database import bump_epoch, now_us  # noqa: E402
 from superarm.service.learning import comparing  # noqa: E402

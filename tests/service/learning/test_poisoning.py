@@ -13,8 +13,9 @@ from superarm.roads.vehicle import Vehicle
 
 require_module("fastapi", "service")
 
-from superarm.roads.models.fleet import CLASSES, KEY_DEVIATION  # noqa: E402
+from superarm.roads.models.fleet import KEY_DEVIATION  # noqa: E402
 from superarm.roads.models.likelihood import Source  # noqa: E402
+from superarm.roads.vehicle import CLASSES  # noqa: E402
 from superarm.service.learning.comparing import compared, predicted  # noqa: E402
 from superarm.service.learning.trust import Trust  # noqa: E402
 from towns import KEY_EFFECT, TRIP_EFFECT, Run, Town, read_trip, season  # noqa: E402

@@ -15,13 +15,13 @@ from superarm.roads.vehicle import Vehicle
 
 require_module("fastapi", "service")
 
-from superarm.roads.models.fleet import CLASSES  # noqa: E402
+from superarm.roads.vehicle import CLASSES  # noqa: E402
 from superarm.service.routes.tokens import (  # noqa: E402
-    MOST_CHARACTERS,
     IssuedRoute,
     RouteTokens,
     UnknownRouteError,
 )
+from superarm.service.trips.schemas import MOST_CHARACTERS  # noqa: E402
 
 CITY = small_city()
 TOKENS = RouteTokens(CITY, b"a secret")

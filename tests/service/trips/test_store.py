@@ -30,10 +30,12 @@ from alembic.migration import MigrationContext  # noqa: E402
 from sqlalchemy import Connection, text  # noqa: E402
 
 import superarm.service  # noqa: E402
-from superarm.roads.models.fleet import CLASSES, Fleet  # noqa: E402
+from superarm.roads.models.fleet import Fleet  # noqa: E402
 from superarm.roads.models.likelihood import Reader  # noqa: E402
 from superarm.roads.models.posterior import RoadPosterior  # noqa: E402
-from superarm.roads.routing.router import RouteQuery, Router  # noqa: E402
+from superarm.roads.routing.query import RouteQuery  # noqa: E402
+from superarm.roads.routing.router import Router  # noqa: E402
+from superarm.roads.vehicle import CLASSES  # noqa: E402
 from superarm.service.database import Database, lock_epoch, now_us  # noqa: E402
 from superarm.service.http.keys import KeyRing  # noqa: E402
 from superarm.service.routes.tokens import IssuedRoute, RouteTokens  # noqa: E402

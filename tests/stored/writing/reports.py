@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from superarm.roads.models.fleet import CLASSES, Fleet
+from superarm.roads.models.fleet import Fleet
 from superarm.roads.physics import kinetic_energy
-from superarm.roads.vehicle import Vehicle
+from superarm.roads.vehicle import CLASSES, Vehicle
 from superarm.service.routes.tokens import IssuedRoute, RouteTokens
 from superarm.service.vehicles import driven
 

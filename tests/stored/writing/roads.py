@@ -32,7 +32,7 @@ from superarm.roads.models import (
 from superarm.roads.network import Access, RoadNetwork, generate_city
 from superarm.roads.network.geography import Geography
 from superarm.roads.network.water import Water
-from superarm.roads.routing import Permit
+from superarm.roads.routing.vehicle_access import Permit
 from superarm.roads.town import Town
 from superarm.roads.vehicle import Vehicle
 from superarm.simulation import Drive, Trip

@@ -19,10 +19,12 @@ from stored.files import compress, write_json
 from stored.writing.reports import PARAMETERS, PLAUSIBLE, Reports
 from stored.writing.roads import ROADS, dressed
 from superarm import InfeasibleError
-from superarm.roads.models.fleet import CLASSES, MODEL_VERSION, Fleet
+from superarm.roads.models.fleet import MODEL_VERSION, Fleet
 from superarm.roads.models.likelihood import Reader
 from superarm.roads.models.posterior import RoadPosterior
-from superarm.roads.routing.router import RouteQuery, Router
+from superarm.roads.routing.query import RouteQuery
+from superarm.roads.routing.router import Router
+from superarm.roads.vehicle import CLASSES
 from superarm.service import tables
 from superarm.service.database import Database, now_us
 from superarm.service.http.keys import Key, KeyRing

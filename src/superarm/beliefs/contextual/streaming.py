@@ -37,11 +37,11 @@ from superarm.beliefs.posterior import ContextView
 from superarm.beliefs.prior import ContextPrior, Mean, require_same_features
 from superarm.beliefs.rows import tiles
 from superarm.beliefs.statistics import ArmStatistics
+from superarm.defaults import STREAMING_INDUCING
 from superarm.gaussian import cholesky_with_jitter, clipped_variance
 from superarm.kernels import Kernel
 from superarm.values import changed
 
-N_INDUCING = 500
 GROW_ABOVE = 0.1
 _CHOSEN_AT_ONCE = 16
 
@@ -79,7 +79,7 @@ class StreamingGP:
         mean: Mean = None,
         *,
         inducing: Arms | None = None,
-        n_inducing: int = N_INDUCING,
+        n_inducing: int = STREAMING_INDUCING,
         grow_above: float = GROW_ABOVE,
     ) -> "StreamingGP":
         """Believe a kernel on contexts.

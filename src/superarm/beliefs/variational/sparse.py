@@ -27,13 +27,11 @@ from superarm.beliefs.statistics import ArmStatistics
 from superarm.beliefs.variational.approximation import Batch, Variational
 from superarm.beliefs.variational.inducing import most_visited
 from superarm.beliefs.variational.moving import Adam
+from superarm.defaults import SPARSE_BATCH, SPARSE_INDUCING, SPARSE_RATE, SPARSE_STEPS
 from superarm.errors import CapacityError
 from superarm.gaussian import cholesky_with_jitter, clipped_variance
 from superarm.kernels import Kernel
 from superarm.values import changed
-
-N_INDUCING, BATCH, RATE, STEPS = 1000, 2500, 0.1, 1
-"""The paper's parameters (appendix B.3)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,10 +69,10 @@ class SparseGP:
         noise_variance: ArrayLike = 0.01,
         mean: Mean = None,
         *,
-        n_inducing: int = N_INDUCING,
-        batch: int = BATCH,
-        rate: float = RATE,
-        steps: int = STEPS,
+        n_inducing: int = SPARSE_INDUCING,
+        batch: int = SPARSE_BATCH,
+        rate: float = SPARSE_RATE,
+        steps: int = SPARSE_STEPS,
         adam_rate: float = 0.0,
         seed: int = 0,
     ) -> "SparseGP":

@@ -13,9 +13,9 @@ from superarm.kernels import Kernel
 from superarm.kernels.draws import ArmFunction, draw_arm_function
 from superarm.oracles import Paths
 from superarm.roads.bandit.traffic import Closures, Congestion
-from superarm.roads.models.paper import EnergyModel, Rectify, Truth
+from superarm.roads.conventions import Efficiency, Rectify, Truth
+from superarm.roads.models.paper import EnergyModel
 from superarm.roads.network.network import RoadNetwork
-from superarm.roads.physics.energy import Efficiency
 from superarm.roads.vehicle import Vehicle
 
 

@@ -11,7 +11,7 @@ the best stops of a trip        `best_stops` of `Stops`, for `Legs` whose needs 
 ==============================  ====================================================================
 """
 
-from superarm.roads.charging.curves import ChargingCurve
+from superarm.roads.battery import ChargingCurve
 from superarm.roads.charging.hours import OpeningHours
 from superarm.roads.charging.places import StationPlaces
 from superarm.roads.charging.stations import Station, read_stations

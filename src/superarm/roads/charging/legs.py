@@ -8,10 +8,10 @@ from superarm.arrays import Rows, Vector
 from superarm.compiling import compiled
 from superarm.oracles.reach import Tree
 from superarm.pausing import computed_once
+from superarm.roads.battery import Battery
 from superarm.roads.charging import ChargingCurve, Legs, StationPlaces
 from superarm.roads.charging.stops import START
 from superarm.roads.network.access import CLOSED, Marks
-from superarm.roads.routing.arrival import Battery
 from superarm.roads.routing.search import Search
 from superarm.roads.routing.trees import Branches, Sums
 

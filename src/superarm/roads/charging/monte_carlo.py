@@ -9,14 +9,9 @@ from superarm.arrays import Matrix, Rows, Vector
 from superarm.compiling import compiled
 from superarm.gaussian import cholesky_with_jitter
 from superarm.pausing import pause
+from superarm.roads.battery import Battery
 from superarm.roads.network.access import Marks
-from superarm.roads.routing.arrival import (
-    DRAWS,
-    Battery,
-    drawn_in_blocks,
-    fill_normals,
-    normals,
-)
+from superarm.roads.routing.arrival import DRAWS, drawn_in_blocks, fill_normals, normals
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,14 +18,11 @@ from superarm.arrays import Matrix, Rows, Vector
 from superarm.compiling import compiled
 from superarm.errors import CapacityError
 from superarm.pausing import pause
-from superarm.roads.charging.curves import ChargingCurve
+from superarm.roads.battery import LEAST_ROOM_WH, ChargingCurve
 from superarm.roads.charging.hours import OpeningHours
 
 Least = Literal["time", "energy"]
 """What a plan has least of."""
-
-LEAST_ROOM_WH = 1.0
-"""A battery holds at least this much above the reserve."""
 
 START = -1
 """The place where a trip begins, beside the numbers of stops."""

@@ -46,20 +46,7 @@ from superarm.roads.models.priors import ENERGY_SPREAD, RoadModel
 from superarm.roads.models.times import TimeModel, TimePosterior, TravelTimes
 from superarm.roads.network.network import RoadNetwork
 from superarm.roads.physics.energy import JOULE_PER_WH, deterministic_energy, potential_difference
-from superarm.roads.vehicle import Vehicle
-
-CLASSES: dict[str, Vehicle] = {
-    "car": Vehicle(),
-    "van": Vehicle(mass_kg=3500.0, front_area_m2=4.6, drag_coefficient=0.4, height_m=2.6),
-    "truck": Vehicle(
-        mass_kg=18_000.0,
-        rolling_resistance=0.007,
-        front_area_m2=9.2,
-        drag_coefficient=0.6,
-        height_m=4.0,
-    ),
-}
-"""Vehicle classes by name; the first is the reference."""
+from superarm.roads.vehicle import CLASSES, Vehicle
 
 SPREAD = replace(ENERGY_SPREAD, share=0.2, graph=0.3, alike=0.3)
 """What is believed of roads. Wider than in SUMO, and shared with neighbours and roads alike: real

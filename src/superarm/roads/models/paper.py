@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 
@@ -10,12 +10,10 @@ from superarm.arms import Arms
 from superarm.arrays import Vector, require_positive
 from superarm.beliefs import FiniteGP, IndependentGaussian
 from superarm.kernels import GraphMatern, Kernel, Matern52
+from superarm.roads.conventions import Efficiency, Rectify, Truth
 from superarm.roads.network.network import RoadNetwork
-from superarm.roads.physics.energy import Efficiency, deterministic_energy, potential_difference
+from superarm.roads.physics.energy import deterministic_energy, potential_difference
 from superarm.roads.vehicle import Vehicle
-
-Rectify = Literal["energy", "dissipation"]
-Truth = Literal["gp", "positive"]
 
 PRIOR_SPREAD = 0.25
 """Prior standard deviation of an edge's energy, in units of that of all deterministic energies."""

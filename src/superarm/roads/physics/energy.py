@@ -8,15 +8,14 @@ difference of potential, and that difference telescopes along a path: both sums 
 end points.
 """
 
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 
 from superarm.arrays import Rows, Vector
+from superarm.roads.conventions import Efficiency
 from superarm.roads.network.network import RoadNetwork
 from superarm.roads.vehicle import Vehicle
-
-Efficiency = Literal["paper", "physical"]
 
 JOULE_PER_WH = 3600.0
 

@@ -1,5 +1,5 @@
-"""Routes that a vehicle may take, and what they are expected to cost."""
+"""Routes that a vehicle may take, and what they are expected to cost.
 
-from superarm.roads.routing.vehicle_access import Permit, Permits
-
-__all__ = ["Permit", "Permits"]
+`superarm.roads.routing.query` says what can be asked and loads nothing else; `vehicle_access` finds
+paths that are open to a vehicle, `search` those within limits, `router` answers.
+"""

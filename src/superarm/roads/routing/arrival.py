@@ -1,7 +1,6 @@
 """Will the charge last? The probability that it stays above the reserve all along a route."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -10,6 +9,7 @@ from scipy.special import ndtri
 from superarm.arrays import Matrix, Vector
 from superarm.gaussian import cholesky_with_jitter
 from superarm.pausing import pause
+from superarm.roads.battery import Battery
 
 DRAWS = 2048
 """Quasi-random routes driven in thought; the probability is exact to about half a per cent."""
@@ -18,15 +18,6 @@ DRAWS = 2048
 _DIMENSIONS = 256
 _BLOCK = 256  # edges whose normal numbers are made without a pause
 _PRODUCTS_AT_ONCE = 100_000_000  # multiplications without a pause: some 10 ms
-
-
-@dataclass(frozen=True)
-class Battery:
-    """What is in a battery at the start, what fits in, and what shall stay in."""
-
-    charge_wh: float
-    capacity_wh: float
-    reserve_wh: float = 0.0
 
 
 def probability_of_arrival(battery: Battery, mean: Vector, covariance: Matrix) -> float:

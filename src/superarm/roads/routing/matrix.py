@@ -2,16 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from superarm.arrays import Vector
 from superarm.oracles.reach import Tree
+from superarm.roads.routing.query import By
 from superarm.roads.routing.search import Search
 from superarm.roads.routing.trees import Branches
-
-By = Literal["energy", "time"]
 
 
 @dataclass(frozen=True, eq=False)

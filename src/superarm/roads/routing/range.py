@@ -17,12 +17,9 @@ from scipy.special import ndtri
 from superarm.arrays import Rows, Vector
 from superarm.compiling import compiled
 from superarm.oracles.reach import Tree
-from superarm.roads.routing.arrival import Battery
+from superarm.roads.battery import Battery
 from superarm.roads.routing.search import Search
 from superarm.roads.routing.trees import Branches
-
-CONFIDENCES = (0.5, 0.8, 0.95)
-"""Which areas are told if nothing else is asked for."""
 
 
 @dataclass(frozen=True, eq=False)

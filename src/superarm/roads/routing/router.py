@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -16,14 +15,12 @@ from superarm.protocols import IndexPolicy, Posterior
 from superarm.roads.models.fleet import Drivetrain
 from superarm.roads.models.posterior import RoadPosterior
 from superarm.roads.network.network import RoadNetwork
-from superarm.roads.routing.arrival import Battery
+from superarm.roads.routing.query import Mode, RouteQuery
 from superarm.roads.routing.range import Reached, reached
 from superarm.roads.routing.search import LEAST_PROBABILITY, Ends, Prediction, Search
 from superarm.roads.routing.vehicle_access import Permits
 from superarm.roads.vehicle import Vehicle
 from superarm.theory import BayesUCBWidth
-
-Mode = Literal["explore", "optimistic", "best"]
 
 MOST_SHARED = 0.7
 """An alternative shares less than this part of its length with every other route."""
@@ -38,37 +35,6 @@ _HALVINGS = 5
 _ATTEMPTS = 10
 _PENALTY = 1.5
 _LEAST_PENALTY_WH = 1e-6  # roads that cost nothing become dear, too
-
-
-@dataclass(frozen=True)
-class RouteQuery:
-    """What is asked for.
-
-    Attributes:
-        start: position of the edge to start on; it counts.
-        goal: position of the edge to end on.
-        mode: ``"explore"``, ``"optimistic"`` or ``"best"``.
-        closed: positions of edges not to use.
-        battery: if the charge matters.
-        alternatives: how many other routes to look for.
-        max_extra_energy: how much more than the best route's energy exploring may cost, as a share.
-        max_extra_time: how much longer than the fastest route any route may take, as a share.
-        wh_per_minute: what a minute is worth.
-        part: of the day.
-        via: positions of edges to pass on the way, in this order.
-    """
-
-    start: int
-    goal: int
-    mode: Mode = "explore"
-    closed: tuple[int, ...] = ()
-    battery: Battery | None = None
-    alternatives: int = 0
-    max_extra_energy: float = 0.1
-    max_extra_time: float | None = None
-    wh_per_minute: float = 0.0
-    part: int = 1
-    via: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

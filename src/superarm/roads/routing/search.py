@@ -8,11 +8,12 @@ import numpy as np
 from superarm.arrays import Matrix, Rows, Vector
 from superarm.oracles.fronts import FrontRoute
 from superarm.pausing import computed_once, pause
+from superarm.roads.battery import Battery
 from superarm.roads.models.fleet import Drivetrain
 from superarm.roads.models.intervals import INTERVAL, interval_s
 from superarm.roads.models.posterior import RoadPosterior
 from superarm.roads.models.times import HEAVY_KG
-from superarm.roads.routing.arrival import Battery, probability_of_arrival
+from superarm.roads.routing.arrival import probability_of_arrival
 from superarm.roads.routing.vehicle_access import Permit
 
 LEAST_PROBABILITY = 0.95

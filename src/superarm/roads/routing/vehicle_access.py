@@ -15,6 +15,8 @@ from superarm.roads.network.access import CLOSED, Codes, is_heavy, zones_of
 from superarm.roads.network.network import RoadNetwork
 from superarm.roads.vehicle import Vehicle
 
+__all__ = ["Permit", "Permits"]
+
 _MOST_KEPT = 32
 _CLOSED = 16.0
 _MOST_LABELS = 1_000_000  # a fifth of a second

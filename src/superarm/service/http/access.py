@@ -17,8 +17,9 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.routing import BaseRoute, Match
 from starlette.types import Scope
 
-from superarm.service.http.keys import RANKS, Key, Role
+from superarm.service.http.keys import Key
 from superarm.service.http.refused import Refused
+from superarm.service.http.roles import RANKS, Role
 
 MOST_BODY, MOST_VALUES = 8 * 2**20, 500_000
 """Bytes of a report's body as sent, and about how many values it may hold."""

@@ -8,10 +8,11 @@ from typing import Annotated
 from fastapi import FastAPI, Path, Query, Response
 
 from superarm.service.http.access import Administering, Reading, Reporting
-from superarm.service.http.keys import RANKS, Key
+from superarm.service.http.keys import Key
 from superarm.service.http.problems import ANY_BODY, ANY_KEY, problems
 from superarm.service.http.questions import key_calibration
 from superarm.service.http.refused import Refused
+from superarm.service.http.roles import RANKS
 from superarm.service.http.schemas import (
     KeyCalibration,
     KeyOut,

@@ -11,17 +11,14 @@ import secrets
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import insert, select, update
 
 from superarm.errors import DataError
 from superarm.service.database import Database, now_us
+from superarm.service.http.roles import Role
 from superarm.service.tables import keys
-
-Role = Literal["read", "report", "admin"]
-RANKS: dict[str, int] = {"read": 0, "report": 1, "admin": 2}
-"""A role may do what those before it may."""
 
 _IDENTITY = re.compile("[0-9a-f]{12}")
 _PARTS = 3

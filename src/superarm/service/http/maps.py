@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 
 from superarm.arrays import Rows
 from superarm.beliefs.sums.dense import MOST_ARMS
-from superarm.roads.models.fleet import CLASSES
+from superarm.roads.vehicle import CLASSES
 from superarm.service.http.access import Reading
 from superarm.service.http.answers import Pieces, packed, unpacked
 from superarm.service.http.problems import ANY_KEY, problems

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 from fastapi import Body, FastAPI, Query, Response
 
 from superarm.service.http.access import Reading
-from superarm.service.http.keys import RANKS, Key
+from superarm.service.http.keys import Key
 from superarm.service.http.prices import price_of_front, price_of_route
 from superarm.service.http.problems import ANY_BODY, ANY_KEY, problems
+from superarm.service.http.roles import RANKS
 from superarm.service.http.schemas import (
     AlarmOut,
     Calibration,

@@ -10,9 +10,10 @@ from pydantic_core import from_json
 
 from superarm.beliefs.sums.dense import MOST_ARMS
 from superarm.service.http.access import Reporting, ReportingTrips
-from superarm.service.http.keys import RANKS, Key
+from superarm.service.http.keys import Key
 from superarm.service.http.problems import ANY_BODY, ANY_KEY, problems
 from superarm.service.http.refused import Refused
+from superarm.service.http.roles import RANKS
 from superarm.service.http.schemas import PLAIN
 from superarm.service.http.state import ServiceState
 from superarm.service.trips.schemas import (

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
 
-from superarm.service.http.keys import Role
+from superarm.service.http.roles import Role
 from superarm.service.vehicles import Given
 
 PLAIN = r"^[^\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]+$"

@@ -17,17 +17,11 @@ import numpy as np
 from superarm.errors import InfeasibleError
 from superarm.oracles.reach import Tree
 from superarm.roads.charging import Station, StationPlaces
-from superarm.roads.models.fleet import (
-    CLASSES,
-    KNOWN,
-    Fleet,
-    fingerprint_of,
-    require_size,
-)
+from superarm.roads.models.fleet import KNOWN, Fleet, fingerprint_of, require_size
 from superarm.roads.models.likelihood import Reader
 from superarm.roads.network.network import RoadNetwork
-from superarm.roads.routing.router import RouteQuery
-from superarm.roads.vehicle import Vehicle
+from superarm.roads.routing.query import RouteQuery
+from superarm.roads.vehicle import CLASSES, Vehicle
 from superarm.service.database import Database, now_us
 from superarm.service.http.alarms import Alarms
 from superarm.service.http.answers import packed

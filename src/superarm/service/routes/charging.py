@@ -6,14 +6,14 @@ import numpy as np
 
 from superarm.arrays import Vector
 from superarm.errors import InfeasibleError
+from superarm.roads.battery import Battery
 from superarm.roads.charging import StationPlaces
 from superarm.roads.charging.legs import Wish
 from superarm.roads.charging.plans import ChargePlan, Planner
 from superarm.roads.models.intervals import INTERVAL
 from superarm.roads.models.posterior import RoadPosterior
 from superarm.roads.models.times import part_of_day
-from superarm.roads.routing.arrival import Battery
-from superarm.roads.routing.router import RouteQuery
+from superarm.roads.routing.query import RouteQuery
 from superarm.service.routes.navigator import Navigator, Question, later
 from superarm.service.routes.schemas import (
     PlanAnswer,

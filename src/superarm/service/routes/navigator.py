@@ -8,6 +8,7 @@ import numpy as np
 
 from superarm.arrays import Rows
 from superarm.errors import InfeasibleError
+from superarm.roads.battery import Battery
 from superarm.roads.models.fleet import Fleet
 from superarm.roads.models.posterior import RoadPosterior
 from superarm.roads.models.times import part_of_day
@@ -15,8 +16,9 @@ from superarm.roads.network.access import CLOSED
 from superarm.roads.network.geography import Geography
 from superarm.roads.network.network import RoadNetwork
 from superarm.roads.physics.energy import energy_parts
-from superarm.roads.routing.arrival import Battery, prepare
-from superarm.roads.routing.router import RouteQuery, Router
+from superarm.roads.routing.arrival import prepare
+from superarm.roads.routing.query import RouteQuery
+from superarm.roads.routing.router import Router
 from superarm.roads.routing.search import Prediction, Search
 from superarm.roads.vehicle import Vehicle
 from superarm.service.database import now_us

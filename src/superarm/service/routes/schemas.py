@@ -6,11 +6,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field, model_validator
 
-from superarm.roads.charging import ChargingCurve
-from superarm.roads.charging.stops import LEAST_ROOM_WH
-from superarm.roads.routing.matrix import By
-from superarm.roads.routing.range import CONFIDENCES
-from superarm.roads.routing.router import Mode
+from superarm.roads.battery import LEAST_ROOM_WH, ChargingCurve
+from superarm.roads.routing.query import CONFIDENCES, By, Mode
 from superarm.service.vehicles import ClassName, Given, Payload, Temperature, VehicleIn
 
 MOST_CLOSED = 5_000

@@ -6,13 +6,13 @@ import numpy as np
 
 from superarm.arrays import Matrix as Numbers
 from superarm.errors import InfeasibleError
+from superarm.roads.battery import Battery
 from superarm.roads.models.intervals import INTERVAL, intervals_s
 from superarm.roads.models.posterior import RoadPosterior
 from superarm.roads.models.times import part_of_day
 from superarm.roads.routing.areas import AreaGrid, Rings
-from superarm.roads.routing.arrival import Battery
-from superarm.roads.routing.matrix import By, Row, row_of
-from superarm.roads.routing.router import RouteQuery
+from superarm.roads.routing.matrix import Row, row_of
+from superarm.roads.routing.query import By, RouteQuery
 from superarm.roads.vehicle import Vehicle
 from superarm.service.routes.navigator import Navigator, Question
 from superarm.service.routes.schemas import (

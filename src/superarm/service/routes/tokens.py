@@ -18,7 +18,6 @@ from superarm.roads.network.network import RoadNetwork
 from superarm.roads.vehicle import Vehicle
 from superarm.service.vehicles import packed_vehicle, unpacked_vehicle
 
-MOST_CHARACTERS = 8_000
 _SIGNATURE = 16
 _HEAD = struct.Struct("<BdddQiH")
 _FORMAT = 1

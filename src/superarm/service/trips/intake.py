@@ -12,14 +12,13 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from superarm.arrays import Rows, Vector
-from superarm.roads.models.fleet import CLASSES
 from superarm.roads.models.intervals import INTERVAL
 from superarm.roads.models.likelihood import MeasuredTrip, Reader
 from superarm.roads.models.posterior import RoadPosterior
 from superarm.roads.models.times import HEAVY_KG, TimedDrive, part_of_day
 from superarm.roads.network.network import RoadNetwork
 from superarm.roads.physics.motion import kinetic_energy
-from superarm.roads.vehicle import Vehicle
+from superarm.roads.vehicle import CLASSES, Vehicle
 from superarm.service.routes.tokens import IssuedRoute, RouteTokens, UnknownRouteError
 from superarm.service.trips.durations import judged_times
 from superarm.service.trips.packing import (

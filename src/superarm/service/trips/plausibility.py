@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from superarm.arrays import Rows
-from superarm.roads.models.fleet import CLASSES
 from superarm.roads.models.likelihood import MeasuredTrip, Reader, Source
 from superarm.roads.models.posterior import RoadPosterior
+from superarm.roads.vehicle import CLASSES
 
 LIMIT = 5.5
 """Standard deviations beyond which a total is not believed."""

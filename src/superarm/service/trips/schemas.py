@@ -14,8 +14,10 @@ from pydantic import (
 )
 
 from superarm.service.routes.schemas import EdgeId, Moment
-from superarm.service.routes.tokens import MOST_CHARACTERS
 from superarm.service.vehicles import Given, Payload, Temperature, VehicleIn
+
+MOST_CHARACTERS = 8_000
+"""How long a route id may be."""
 
 MOST_TRIP_EDGES = 2_000
 MOST_TRIPS = 1_000

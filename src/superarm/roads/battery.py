@@ -1,4 +1,4 @@
-"""How fast a battery charges: fast when it is empty, slowly when it is nearly full."""
+"""Batteries: what is in them, and how fast they charge."""
 
 from dataclasses import dataclass
 
@@ -10,6 +10,18 @@ _USUAL = ((0.0, 2.0), (0.5, 2.0), (0.8, 1.1), (1.0, 0.2))
 """Of a modern car: charge as a share, and kW per kWh of capacity."""
 
 _FINE = 2000
+
+LEAST_ROOM_WH = 1.0
+"""A battery holds at least this much above the reserve."""
+
+
+@dataclass(frozen=True)
+class Battery:
+    """What is in a battery at the start, what fits in, and what shall stay in."""
+
+    charge_wh: float
+    capacity_wh: float
+    reserve_wh: float = 0.0
 
 
 @dataclass(frozen=True)
