@@ -1,7 +1,9 @@
 """What a service of an earlier version has kept: its database, its route ids, its snapshots."""
 
 import gzip
+import json
 from collections.abc import Iterator
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,11 @@ require_module("fastapi", "service")
 
 from alembic.autogenerate import compare_metadata  # noqa: E402
 from alembic.migration import MigrationContext  # noqa: E402
-from sqlalchemy import inspect, text  # noqa: E402
+from sqlalchemy import (  # noqa: E402
+    inspect,
+    select,
+    text,
+)
 
 from stored.asking.service import (  # noqa: E402
     ask_belief,
@@ -31,6 +37,7 @@ from stored.asking.service import (  # noqa: E402
 from superarm.roads.models.fleet import MODEL_VERSION, Fleet  # noqa: E402
 from superarm.roads.models.likelihood import Reader  # noqa: E402
 from superarm.roads.models.posterior import RoadPosterior  # noqa: E402
+from superarm.roads.vehicle import CLASSES, Vehicle  # noqa: E402
 from superarm.service import tables  # noqa: E402
 from superarm.service.database import Database  # noqa: E402
 from superarm.service.http.keys import KeyRing  # noqa: E402
@@ -109,6 +116,15 @@ def test_every_trip_key_and_sum_is_read_as_it_was_written(database: Database) ->
     assert int(says["facts"]["epoch"]) >= epoch  # beliefs may begin again
     assert len(says["trips"]) > 80
     assert_same(ask_folded(database, fleet()), truth("0005")["folded"], EXACT)
+
+
+def test_vehicles_that_were_stored_by_position_are_stored_by_name(database: Database) -> None:
+    with database.engine.connect() as connection:
+        texts = set(connection.execute(select(tables.trips.c.vehicle)).scalars())
+    named = [json.loads(text) for text in texts - set(CLASSES)]
+    assert named
+    for numbers in named:
+        assert list(numbers) == sorted(field.name for field in fields(Vehicle))
 
 
 def test_the_same_is_believed_or_the_folded_trips_are_refused(database: Database) -> None:

@@ -12,6 +12,7 @@ from superarm.roads.imports.importer import Importer, read_trips, reports_of, wr
 from superarm.roads.imports.logs import Columns, read_logs
 from superarm.roads.maps import draw_maps, exploration_panel
 from superarm.roads.network.formats import open_network
+from superarm.roads.vehicle import Vehicle
 from superarm.saving.compressed import MOST_TABLE_BYTES
 
 app = typer.Typer(help="Trips from logs: import, report.", no_args_is_help=True)
@@ -41,6 +42,9 @@ def import_(  # noqa: PLR0913, PLR0917 - how logs are written
     capacity_kwh: Annotated[
         float | None, typer.Option(help="Of the battery, for a state of charge.")
     ] = None,
+    vehicle: Annotated[
+        str, typer.Option(help="car, van, truck, or a JSON file with what differs from a car.")
+    ] = "car",
     accuracy_m: Annotated[
         float, typer.Option(min=0.5, max=200, help="Standard deviation of GPS errors.")
     ] = 10.0,
@@ -65,7 +69,7 @@ def import_(  # noqa: PLR0913, PLR0917 - how logs are written
         discharge_is_negative,
     )
     roads = open_network(network)
-    importer = Importer(roads, accuracy_m, stop_s)
+    importer = Importer(roads, accuracy_m, stop_s, vehicle=_vehicle(vehicle))
     trips = [
         trip
         for file in files
@@ -83,6 +87,15 @@ def import_(  # noqa: PLR0913, PLR0917 - how logs are written
     draw_maps(roads, [panel], picture, columns=1)
     typer.echo(f"Trips: {output}")
     typer.echo(f"Map: {picture}")
+
+
+def _vehicle(given: str) -> Vehicle:
+    """Return the vehicle of a class name or a file."""
+    file = Path(given)
+    try:
+        return Vehicle.from_json(file.read_text("utf-8") if file.is_file() else given)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--vehicle") from error
 
 
 @app.command()

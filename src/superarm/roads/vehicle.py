@@ -1,6 +1,8 @@
 """Electric vehicles, as far as their energy and the roads open to them depend on it."""
 
-from dataclasses import dataclass, fields, replace
+import json
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
 
 from superarm.arrays import require_positive
 
@@ -18,7 +20,10 @@ _USUAL_K, _ZERO_K = 293.15, 273.15
 
 @dataclass(frozen=True)
 class Vehicle:
-    """An electric vehicle and the air it drives in; the defaults are the paper's (appendix B.3).
+    """An electric vehicle as it is driven, with its load and the air around it.
+
+    The defaults are the paper's (appendix B.3). Vehicles of equal numbers are equal, so that one
+    can be the key of what is computed of it.
 
     The paper does not have its last three parameters. What its rotating parts add to its mass, and
     what its lights and heating take, count only where speeds and times are known; its height says
@@ -73,6 +78,40 @@ class Vehicle:
         power *= self.front_area_m2 / Vehicle.front_area_m2
         density = self.air_density * (_USUAL_K / (celsius + _ZERO_K))
         return replace(self, auxiliary_power_w=self.auxiliary_power_w + power, air_density=density)
+
+    @property
+    def class_name(self) -> str | None:
+        """Which of `CLASSES` it is, if it is one of them."""
+        return next((name for name, vehicle in CLASSES.items() if vehicle == self), None)
+
+    def to_json(self) -> str:
+        """Return its class name, or all its numbers as a JSON object with sorted keys.
+
+        >>> Vehicle().to_json(), Vehicle(mass_kg=2000.0).to_json()[:41]
+        ('car', '{"air_density":1.2,"auxiliary_power_w":0.')
+        """
+        numbers = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        return self.class_name or numbers
+
+    @classmethod
+    def from_json(cls, text: str) -> "Vehicle":
+        """Return the vehicle of a class name or of a JSON object; what it lacks is the paper's.
+
+        >>> Vehicle.from_json('{"mass_kg": 2000}').mass_kg
+        2000.0
+
+        Raises:
+            ValueError: if the text is neither, or no vehicle has such numbers.
+        """
+        if text in CLASSES:
+            return CLASSES[text]
+        names = ", ".join(field.name for field in fields(cls))
+        try:
+            numbers: dict[str, Any] = json.loads(text)
+            return cls(**{name: float(number) for name, number in numbers.items()})
+        except (AttributeError, TypeError, json.JSONDecodeError) as error:
+            msg = f"{text[:80]!r} is no vehicle: give {', '.join(CLASSES)}, or numbers of {names}"
+            raise ValueError(msg) from error
 
 
 CLASSES: dict[str, Vehicle] = {

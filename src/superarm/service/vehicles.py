@@ -1,7 +1,5 @@
 """Vehicles as clients name them: by class, or by parameters that a vehicle can have."""
 
-import json
-from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -80,24 +78,4 @@ Payload = Annotated[float, Field(ge=0, le=50_000, description="On board, in kg, 
 
 def class_of(vehicle: Vehicle) -> str:
     """Return the class of a vehicle."""
-    return next((name for name, known in CLASSES.items() if known == vehicle), OTHER)
-
-
-def packed_vehicle(vehicle: Vehicle) -> str:
-    """Return a vehicle as text, the same for the same vehicle."""
-    name = class_of(vehicle)
-    return name if name != OTHER else json.dumps(list(asdict(vehicle).values()))
-
-
-def unpacked_vehicle(text: str) -> Vehicle:
-    """Return the vehicle of a text, or raise ValueError."""
-    if text in CLASSES:
-        return CLASSES[text]
-    values = json.loads(text)
-    if not isinstance(values, list):
-        msg = f"{text[:80]!r} is no vehicle"
-        raise ValueError(msg)  # noqa: TRY004 - of a text
-    try:
-        return Vehicle(*(float(value) for value in values))
-    except TypeError as error:
-        raise ValueError(str(error)) from error
+    return vehicle.class_name or OTHER

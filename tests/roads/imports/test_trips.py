@@ -29,6 +29,7 @@ from superarm.roads.matching.trial import driven
 from superarm.roads.models import RoadBelief, RoadModel
 from superarm.roads.network import Geography, RoadNetwork, generate_city, read_osm
 from superarm.roads.network.corridor import corridor
+from superarm.roads.vehicle import Vehicle
 
 BEGIN = datetime(2026, 3, 1, 8, 0, tzinfo=UTC)
 PER_M = 0.15  # Wh
@@ -367,6 +368,44 @@ def test_trips_come_back_from_a_file_and_teach_without_a_server(tmp_path: Path) 
     assert len(bodies) == 3
     assert len(bodies[0]["edge_energy_wh"]) == len(bodies[0]["edges"])
     assert len(bodies[0]["speeds_ms"]) == len(bodies[0]["edges"]) + 1
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("car", "car"),
+        ("van", "van"),
+        ('{"mass_kg": 2400.0, "height_m": 1.9}', {"mass_kg": 2400.0, "height_m": 1.9}),
+    ],
+)
+def test_the_vehicle_of_an_import_arrives_in_reports(
+    tmp_path: Path, given: str, said: object
+) -> None:
+    require_module("pyarrow", "experiments")
+    (log,) = read_logs(log_file(tmp_path, energy_wh=lambda _, along: PER_M * along))
+    importer = Importer(city(), accuracy_m=3.0, vehicle=Vehicle.from_json(given))
+    write_trips(tmp_path / "trips.parquet", city(), importer.trips(log))
+    (trip,) = read_trips(tmp_path / "trips.parquet", city())
+    assert trip.vehicle == Vehicle.from_json(given)
+    (body,) = reports_of([trip], city())
+    assert body["vehicle"] == said
+
+
+def test_the_command_takes_a_vehicle_by_name_or_from_a_file(tmp_path: Path) -> None:
+    require_module("pyarrow", "experiments")
+    city().save(tmp_path / "city.npz")
+    log = log_file(tmp_path, energy_wh=lambda _, along: PER_M * along)
+    (tmp_path / "heavy.json").write_text('{"mass_kg": 2400}')
+    command = ["trips", "import", str(log), "--network", str(tmp_path / "city.npz")]
+    command += ["--output", str(tmp_path / "trips.parquet"), "--accuracy-m", "3"]
+    for given, mass_kg in (("truck", 18_000.0), (str(tmp_path / "heavy.json"), 2400.0)):
+        done = CliRunner().invoke(make_app("trips"), [*command, "--vehicle", given])
+        assert done.exit_code == 0, done.output
+        (trip,) = read_trips(tmp_path / "trips.parquet", city())
+        assert trip.vehicle.mass_kg == mass_kg
+    refused = CliRunner().invoke(make_app("trips"), [*command, "--vehicle", "lorry"])
+    assert refused.exit_code == 2
+    assert "car, van, truck" in refused.output
 
 
 def test_the_command_writes_trips_and_a_map(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ span of edges between two readings. Where readings are dense (every few seconds)
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from superarm.roads.matching.matcher import Match, Matcher, Part, Trace
 from superarm.roads.matching.trees import MOST_ENTRIES
 from superarm.roads.network.geography import Geography
 from superarm.roads.network.network import RoadNetwork
+from superarm.roads.vehicle import Vehicle
 from superarm.saving.parquet import read_lists, write_columns
 
 _LONG_STOP_S = 300.0
@@ -45,6 +46,7 @@ class MatchedTrip:
         last: where they end, inclusive, shape (m,).
         energy_wh: of each span, shape (m,).
         warm_c: mean temperature, NaN if not known.
+        vehicle: what drove, without what was on board and the air of that day.
     """
 
     trip_id: str
@@ -56,6 +58,7 @@ class MatchedTrip:
     last: Rows
     energy_wh: Vector
     warm_c: float = np.nan
+    vehicle: Vehicle = field(default_factory=Vehicle)
 
     @property
     def total_s(self) -> float:
@@ -66,6 +69,15 @@ class MatchedTrip:
     def is_by_edge(self) -> bool:
         """Whether every edge was measured by itself."""
         return self.first.size == self.edges.size and bool((self.first == self.last).all())
+
+    def stored(self) -> dict[str, object]:
+        """Return what to store."""
+        return vars(self).copy()
+
+    @classmethod
+    def restored(cls, parts: dict[str, Any]) -> "MatchedTrip":
+        """Return the trip; one stored before vehicles were part of it was driven by a car."""
+        return cls(**parts)
 
 
 @dataclass(eq=False)
@@ -104,6 +116,7 @@ class Importer:
         accuracy_m: standard deviation of GPS errors in each direction.
         long_stop_s: a vehicle that stands for longer has arrived.
         most_entries: how much the matcher may remember.
+        vehicle: whose logs they are.
     """
 
     def __init__(
@@ -112,8 +125,10 @@ class Importer:
         accuracy_m: float = 10.0,
         long_stop_s: float = _LONG_STOP_S,
         most_entries: int = MOST_ENTRIES,
+        vehicle: Vehicle | None = None,
     ) -> None:
         """Prepare the network."""
+        self._vehicle = Vehicle() if vehicle is None else vehicle
         self.network = network
         self.report = ImportReport(visits=np.zeros(network.n_edges))
         self._geography = Geography(network)
@@ -130,7 +145,7 @@ class Importer:
         found: list[MatchedTrip] = []
         for rows in self._driven(log):
             part = log.take(rows)
-            found += self._matched(part)
+            found += [replace(trip, vehicle=self._vehicle) for trip in self._matched(part)]
         report.trips += len(found)
         for trip in found:
             np.add.at(report.visits, trip.edges, 1.0)
@@ -293,15 +308,13 @@ def _apart(clock: Vector, least_s: float) -> Rows:
     return np.array(kept, dtype=np.intp)
 
 
-def write_trips(
-    path: Path, network: RoadNetwork, trips: Sequence[MatchedTrip], vehicle: str = "car"
-) -> None:
+def write_trips(path: Path, network: RoadNetwork, trips: Sequence[MatchedTrip]) -> None:
     """Write trips as Parquet, one row each; edges are named by their ids."""
     ids = network.edge_ids
     columns: dict[str, Any] = {
         "trip_id": [trip.trip_id for trip in trips],
         "driven_at": [zone_of_utc(trip.driven_s).isoformat() for trip in trips],
-        "vehicle": [vehicle] * len(trips),
+        "vehicle": [trip.vehicle.to_json() for trip in trips],
         "edges": [ids[trip.edges].tolist() for trip in trips],
         "entered_s": [trip.entered_s.tolist() for trip in trips],
         "speeds_ms": [trip.speed_ms.tolist() for trip in trips],
@@ -341,9 +354,13 @@ def _read(path: Path, network: RoadNetwork, row: Mapping[str, Any]) -> MatchedTr
             last=np.array(row["last"], dtype=np.intp),
             energy_wh=np.array(row["energy_wh"], dtype=np.float64),
             warm_c=float(row["temperature_c"] if row["temperature_c"] is not None else np.nan),
+            vehicle=Vehicle.from_json(row.get("vehicle", "car")),
         )
     except (KeyError, TypeError, IndexError) as error:
         msg = f"{path} is no file of trips: it lacks {error}"
+        raise DataError(msg) from error
+    except ValueError as error:
+        msg = f"{path}: trip {row['trip_id']}: {error}"
         raise DataError(msg) from error
 
 
@@ -359,6 +376,7 @@ def reports_of(trips: Iterable[MatchedTrip], network: RoadNetwork) -> Iterator[d
             "speeds_ms": [round(float(speed), 2) for speed in trip.speed_ms],
             "edge_duration_s": [round(float(took), 2) for took in np.diff(trip.entered_s)],
         }
+        body |= _vehicle_of(trip.vehicle)
         if np.isfinite(trip.warm_c):
             body["temperature_c"] = round(float(trip.warm_c), 1)
         if trip.is_by_edge:
@@ -371,3 +389,11 @@ def reports_of(trips: Iterable[MatchedTrip], network: RoadNetwork) -> Iterator[d
                 {"first": a, "last": b, "energy_wh": round(energy, 4)} for a, b, energy in spans
             ]
         yield body
+
+
+def _vehicle_of(vehicle: Vehicle) -> dict[str, Any]:
+    """Return what a report says of its vehicle: its class, or what differs from a car."""
+    if vehicle.class_name is not None:
+        return {"vehicle": vehicle.class_name}
+    usual = asdict(Vehicle())
+    return {"vehicle": {n: v for n, v in asdict(vehicle).items() if v != usual[n]}}

@@ -21,7 +21,7 @@ whatever is uncertain about a logger is uncertain about the roads only it has dr
 many edges says no more about them than one trip can.
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -189,10 +189,9 @@ class Fleet:
 
     def drivetrain(self, vehicle: Vehicle) -> Drivetrain:
         """Return what a vehicle makes of the network; kept for the vehicles last asked for."""
-        return self._drivetrain(tuple(asdict(vehicle).values()))
+        return self._drivetrain(vehicle)
 
-    def _made(self, values: tuple[float, ...]) -> Drivetrain:
-        vehicle = Vehicle(*values)
+    def _made(self, vehicle: Vehicle) -> Drivetrain:
         energy, potential = self.physics(vehicle)
         return Drivetrain(
             vehicle,

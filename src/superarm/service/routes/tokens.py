@@ -8,6 +8,7 @@ database that all workers share.
 import base64
 import hashlib
 import hmac
+import json
 import struct
 from dataclasses import dataclass
 
@@ -16,11 +17,24 @@ import numpy as np
 from superarm.arrays import Rows
 from superarm.roads.network.network import RoadNetwork
 from superarm.roads.vehicle import Vehicle
-from superarm.service.vehicles import packed_vehicle, unpacked_vehicle
 
 _SIGNATURE = 16
 _HEAD = struct.Struct("<BdddQiH")
-_FORMAT = 1
+_LENGTH = struct.Struct("<H")  # of the vehicle; one byte before the second format
+_FORMAT, _BY_POSITION = 2, 1
+_POSITIONS = (  # of the numbers of a vehicle in the first format
+    "mass_kg",
+    "rolling_resistance",
+    "front_area_m2",
+    "drag_coefficient",
+    "powertrain_efficiency",
+    "recuperation_efficiency",
+    "gravity",
+    "air_density",
+    "rotating_mass_kg",
+    "auxiliary_power_w",
+    "height_m",
+)
 _LARGE = 15  # in four bits: the next sixteen say which turn
 
 
@@ -64,7 +78,7 @@ class RouteTokens:
 
     def written(self, route: IssuedRoute) -> str:
         """Return the id of a route."""
-        vehicle = packed_vehicle(route.vehicle).encode()
+        vehicle = route.vehicle.to_json().encode()
         head = _HEAD.pack(
             _FORMAT,
             route.mean_wh,
@@ -74,7 +88,7 @@ class RouteTokens:
             int(route.edges[0]),
             route.edges.size,
         )
-        body = head + bytes([len(vehicle)]) + vehicle + self._turns(route.edges)
+        body = head + _LENGTH.pack(len(vehicle)) + vehicle + self._turns(route.edges)
         return base64.urlsafe_b64encode(body + self._signed(body)).rstrip(b"=").decode()
 
     def read(self, token: str) -> IssuedRoute:
@@ -88,13 +102,19 @@ class RouteTokens:
             raise _unknown()
         # what follows was written here
         kind, mean, std, best, issued, first, count = _HEAD.unpack_from(body)
-        if kind != _FORMAT:
-            raise _unknown()
         place = _HEAD.size
-        size = body[place]
-        vehicle = body[place + 1 : place + 1 + size].decode()
-        edges = self._edges(first, count, body[place + 1 + size :])
-        return IssuedRoute(edges, unpacked_vehicle(vehicle), mean, std, best, issued)
+        if kind == _FORMAT:
+            (size,) = _LENGTH.unpack_from(body, place)
+            place += _LENGTH.size
+            vehicle = Vehicle.from_json(body[place : place + size].decode())
+        elif kind == _BY_POSITION:
+            size = body[place]
+            place += 1
+            vehicle = _by_position(body[place : place + size].decode())
+        else:
+            raise _unknown()
+        edges = self._edges(first, count, body[place + size :])
+        return IssuedRoute(edges, vehicle, mean, std, best, issued)
 
     def short(self, token: str) -> str:
         """Return what to keep of an id."""
@@ -133,6 +153,13 @@ def _digits(turn: int) -> list[int]:
     if turn < _LARGE:
         return [turn]
     return [_LARGE, turn >> 12 & 15, turn >> 8 & 15, turn >> 4 & 15, turn & 15]
+
+
+def _by_position(text: str) -> Vehicle:
+    """Return the vehicle of a route id of the first format: a class, or numbers by position."""
+    if not text.startswith("["):
+        return Vehicle.from_json(text)
+    return Vehicle(**dict(zip(_POSITIONS, json.loads(text), strict=False)))
 
 
 def _unknown() -> UnknownRouteError:

@@ -9,8 +9,8 @@ import numpy as np
 from superarm.arrays import Rows, Vector
 from superarm.roads.models.likelihood import MeasuredTrip
 from superarm.roads.models.times import PARTS, TimedDrive
+from superarm.roads.vehicle import Vehicle
 from superarm.service.trips.schemas import MOST_TRIP_EDGES, TripIn
-from superarm.service.vehicles import packed_vehicle, unpacked_vehicle
 
 _LATER = ("speeds_ms", "duration_s", "edge_duration_s", "temperature_c", "payload_kg")
 _PLACES, _ENERGIES = np.dtype("<i4"), np.dtype("<f8")
@@ -23,7 +23,7 @@ class UnusableTripError(Exception):
 def packed(trip: MeasuredTrip) -> dict[str, object]:
     """Return columns of the trips table."""
     return {
-        "vehicle": packed_vehicle(trip.vehicle),
+        "vehicle": trip.vehicle.to_json(),
         "edges": trip.edges.astype(_PLACES).tobytes(),
         "spans": np.column_stack([trip.first, trip.last]).astype(_PLACES).tobytes(),
         "energies_wh": trip.energies_wh.astype(_ENERGIES).tobytes(),
@@ -94,8 +94,8 @@ def unpacked(  # noqa: PLR0913, PLR0917 - the columns
         msg = "the columns of this trip do not fit together"
         raise ValueError(msg)
     timed = None if durations is None else _unpacked_times(durations, places)
-    vehicle_ = unpacked_vehicle(vehicle)
-    return MeasuredTrip(vehicle_, places, first, last, energies, bool(at_rest), timed)
+    driven = Vehicle.from_json(vehicle)
+    return MeasuredTrip(driven, places, first, last, energies, bool(at_rest), timed)
 
 
 def stretches_of(trip: TripIn, n_edges: int) -> tuple[Rows, Rows, Vector] | None:
