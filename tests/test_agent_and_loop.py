@@ -12,8 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from strategies import dense_posterior, random_arms, seeds
 from superarm import Agent, Arms, DelayedAgent, InfeasibleError, Round, play
 from superarm.arms import SuperArm
-from superarm.arrays import Vector
+from superarm.arrays import Vector, as_rows
 from superarm.beliefs import ExactGP, FiniteGP, IndependentGaussian
+from superarm.gaussian import Marginals
 from superarm.kernels import RBF, Matern52
 from superarm.oracles import Subsets, SubsetsUpTo, TopK
 from superarm.policies import (
@@ -284,3 +285,47 @@ def test_a_delayed_agent_decides_as_the_agent_in_it() -> None:
     assert len(late.learn(now, chosen, [1.0, 2.0, 3.0]).waiting) == 1
     with pytest.raises(ValueError, match="rewards must have length 3, got 2"):
         late.learn(now, chosen, [1.0, 2.0])
+
+
+class Terse:
+    """A belief of a user's own that knows nothing of noise variances."""
+
+    def __init__(self, total: float = 0.0) -> None:
+        self.total = total
+
+    def posterior(self, arms: Arms) -> Marginals:
+        return Marginals(np.full(len(arms), self.total), np.ones(len(arms)), np.ones(len(arms)))
+
+    def condition(self, arms: Arms, rewards: Vector) -> "Terse":
+        del arms
+        return Terse(self.total + float(rewards.sum()))
+
+
+def test_a_belief_of_ones_own_learns_rewards_without_options() -> None:
+    belief: Any = Terse()
+    agent = Agent(belief, Greedy(), TopK())
+    now = Round(1, Arms([3, 4]), Subsets(2, 1))
+    assert agent.learn(now, [1], [2.5]).belief.posterior(now.arms).mean[0] == 2.5
+
+
+def test_positions_that_were_checked_are_not_copied_again() -> None:
+    rows = as_rows("rows", [2, 0, 1])
+    assert as_rows("rows", rows) is rows
+    given = np.array([2, 0, 1])
+    view = given[:]
+    view.setflags(write=False)
+    for other in (given, view, [2, 0, 1], given.astype(np.int32)):  # somebody may write to these
+        copied = as_rows("rows", other)
+        assert copied is not other
+        given[0] = 7
+        assert copied[0] == 2
+        given[0] = 2
+
+
+def test_what_was_played_is_what_stands_at_its_positions() -> None:
+    arms = Arms([5, 6, 7], [[0.1], [0.2], [0.3]])
+    played = Round(1, arms, Subsets(3, 2)).played([2, 0])
+    assert played.ids.tolist() == [7, 5]
+    assert played.contexts[:, 0].tolist() == [0.3, 0.1]
+    with pytest.raises(ValueError, match="repeats position 2"):
+        Round(1, arms, Subsets(3, 2)).played([2, 2])

@@ -8,6 +8,7 @@ from mypy import api
 
 HEAD = """
 import numpy as np
+from numpy.typing import ArrayLike
 from superarm import Agent, Arms, Round, play
 from superarm.arms import SuperArm
 from superarm.arrays import Matrix, Vector
@@ -28,7 +29,13 @@ class Menu:
 class MarginalBelief:
     def posterior(self, arms: Arms) -> Marginals:
         return Marginals(np.zeros(3), np.ones(3), np.ones(3))
-    def condition(self, arms: Arms, rewards: Vector) -> "MarginalBelief":
+    def condition(
+        self, arms: Arms, rewards: Vector, *, noise_variance: ArrayLike | None = None
+    ) -> "MarginalBelief":
+        return self
+
+class Deaf(MarginalBelief):
+    def condition(self, arms: Arms, rewards: Vector) -> "Deaf":  # type: ignore[override]
         return self
 
 rng = np.random.default_rng(0)
@@ -54,6 +61,7 @@ WRONG = {
     "a shortest-path oracle for subsets": (
         "list(play(Menu(), Agent(exact, Greedy(), Dijkstra()), 3, world=rng, mind=rng))"
     ),
+    "a belief that cannot be told of noise": ("Agent(Deaf(), MarginalThompson(), TopK())"),
     "a matrix for a vector": "rectified_mean(np.eye(2), np.zeros(2))",
 }
 

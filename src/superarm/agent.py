@@ -1,7 +1,7 @@
 """An agent is a belief, a policy and an oracle: the four steps of a round it takes itself."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from superarm.arms import Arms, Round, SuperArm
 from superarm.arrays import Vector, as_rows, require_generator
 from superarm.errors import InfeasibleError
-from superarm.protocols import Belief, FeasibleSet, IndexPolicy, Oracle, Posterior
+from superarm.protocols import Belief, CountBelief, FeasibleSet, IndexPolicy, Oracle, Posterior
 
 P = TypeVar("P", bound=Posterior)
 S_contra = TypeVar("S_contra", bound=FeasibleSet, contravariant=True)
@@ -78,8 +78,7 @@ class Agent(Generic[P, S_contra]):
                 belief's own: averages of many are more certain than single ones.
             trials: one per reward, how many trials they are shares of, for beliefs about counts.
         """
-        played = available.checked_super_arm(super_arm)
-        arms = available.arms.take(played)
+        arms = available.played(super_arm)
         return self.learn_history(arms, rewards, noise_variance=noise_variance, trials=trials)
 
     def learn_history(
@@ -98,12 +97,40 @@ class Agent(Generic[P, S_contra]):
             noise_variance: of these rewards, shape (k,), as in `learn`.
             trials: of these rewards, shape (k,), as in `learn`.
         """
-        given = {"noise_variance": noise_variance, "trials": trials}
-        known = {name: value for name, value in given.items() if value is not None}
-        belief: Any = self.belief  # Gaussian ones take a noise variance, counts take trials
-        seen = np.asarray(rewards, dtype=np.float64)  # the belief checks them
-        return replace(self, belief=belief.condition(arms, seen, **known))
+        belief = condition(self.belief, arms, rewards, noise_variance=noise_variance, trials=trials)
+        return replace(self, belief=belief)
 
     def __repr__(self) -> str:
         """Return one line."""
         return f"Agent({self.belief!r}, {self.policy!r}, {type(self.oracle).__name__}())"
+
+
+def condition(
+    belief: Belief[P],
+    arms: Arms,
+    rewards: ArrayLike,
+    *,
+    noise_variance: ArrayLike | None = None,
+    trials: ArrayLike | None = None,
+) -> Belief[P]:
+    """Return a belief after rewards, with what is known of their noise or of their trials.
+
+    Args:
+        belief: which checks what it is given.
+        arms: what was played, shape (k,).
+        rewards: shape (k,).
+        noise_variance: of these rewards, shape (k,), for Gaussian beliefs.
+        trials: of these rewards, shape (k,), for beliefs about counts.
+    """
+    values = np.asarray(rewards, dtype=np.float64)
+    if trials is not None:
+        if not isinstance(belief, CountBelief):
+            msg = (
+                f"a {type(belief).__name__} does not learn counts over trials; "
+                "superarm.beliefs.CountGP does, or pass noise_variance instead of trials"
+            )
+            raise TypeError(msg)
+        return belief.condition(arms, values, noise_variance=noise_variance, trials=trials)
+    if noise_variance is None:  # a belief of one's own may know nothing of it
+        return belief.condition(arms, values)
+    return belief.condition(arms, values, noise_variance=noise_variance)

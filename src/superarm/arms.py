@@ -63,7 +63,10 @@ class Arms:
 
     def take(self, rows: ArrayLike) -> "Arms":
         """Return the arms at these positions, in this order, or where a mask is true."""
-        positions = as_positions("rows", rows, len(self))
+        return self._at(as_positions("rows", rows, len(self)))
+
+    def _at(self, positions: Rows) -> "Arms":
+        """Return the arms at positions that were checked."""
         return assembled(
             Arms, ids=frozen(self.ids[positions]), contexts=frozen(self.contexts[positions])
         )
@@ -120,6 +123,10 @@ class Round(Generic[S_co]):
             )
             raise ValueError(msg)
         return rows
+
+    def played(self, super_arm: ArrayLike) -> Arms:
+        """Return the arms at these positions, which are checked here and nowhere else."""
+        return self.arms._at(self.checked_super_arm(super_arm))  # noqa: SLF001 - its own kind
 
     def checked_rewards(self, super_arm: SuperArm, rewards: ArrayLike) -> Vector:
         """Return the rewards as an array, or say why they do not fit the super arm."""

@@ -5,7 +5,7 @@ Fixed letters in docstrings: ``n`` available arms, ``k`` chosen arms, ``d`` cont
 """
 
 import operator
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -52,12 +52,28 @@ def as_matrix(name: str, values: ArrayLike) -> Matrix:
 
 
 def as_rows(name: str, values: ArrayLike) -> Rows:
-    """Return a read-only copy of integers with one axis, or say what is wrong with them."""
+    """Return a read-only copy of integers with one axis, or say what is wrong with them.
+
+    What was returned here before is returned as it is: nobody can have written to it.
+    """
+    if _is_rows(values):
+        return values
     array = _as_integers(name, values)
     if array.ndim != 1:
         msg = f"{name} must have one axis, got shape {array.shape}"
         raise ValueError(msg)
     return frozen(array)
+
+
+def _is_rows(values: object) -> TypeGuard[Rows]:
+    """Whether something is positions that own their memory and cannot be written to."""
+    return (
+        isinstance(values, np.ndarray)
+        and values.dtype == np.intp
+        and values.ndim == 1
+        and values.base is None
+        and not values.flags.writeable
+    )
 
 
 def as_positions(name: str, values: ArrayLike, size: int) -> Rows:

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from numpy.typing import ArrayLike
 
-from superarm.agent import Agent
+from superarm.agent import Agent, condition
 from superarm.arms import Round, SuperArm
 from superarm.arrays import Vector, as_per_arm
 from superarm.protocols import FeasibleSet, Posterior
@@ -75,7 +75,7 @@ class DelayedAgent(Wrapping[S], Generic[P, S]):
         }
         believed: Any = getattr(self.agent, "belief", None)
         if believed is not None and after > 0:  # what cannot be learned is said now, not when due
-            believed.condition(available.arms.take(chosen), earned, **known)
+            condition(believed, available.played(chosen), earned, **known)
         waiting = (*self.waiting, (available.t + after, available, chosen, earned, known))
         if available.t % self.batch:
             return replace(self, waiting=waiting)

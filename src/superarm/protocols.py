@@ -2,18 +2,21 @@
 
 A user's own environment, belief, policy or oracle only has to have these methods; nothing needs to
 be inherited. Kernels are the exception: they inherit from `superarm.kernels.Kernel`, which gives
-them sums, products and prior draws. All methods are called by position.
+them sums, products and prior draws. All methods are called by position; what a name goes before
+is passed by that name.
 """
 
-from typing import Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from superarm.arms import Arms, Round, SuperArm
 from superarm.arrays import Matrix, Vector
 
 __all__ = [
     "Belief",
+    "CountBelief",
     "Environment",
     "FeasibleSet",
     "IndexPolicy",
@@ -70,8 +73,47 @@ class Belief(Protocol[P_co]):
         """Return what is believed of these arms."""
         ...
 
-    def condition(self, arms: Arms, rewards: Vector, /) -> Self:
-        """Return the belief after seeing one reward per arm; this one stays valid."""
+    def condition(
+        self, arms: Arms, rewards: Vector, /, *, noise_variance: ArrayLike | None = None
+    ) -> Self:
+        """Return the belief after seeing one reward per arm; this one stays valid.
+
+        Args:
+            arms: what was played, shape (k,).
+            rewards: shape (k,).
+            noise_variance: of these rewards, overriding the belief's; one number or one each.
+                `Agent` passes it only if it was given one.
+        """
+        ...
+
+
+@runtime_checkable
+class CountBelief(Belief[P_co], Protocol[P_co]):
+    """A belief whose rewards are counts over trials, which say how certain they are."""
+
+    @property
+    def usual_trials(self) -> float:
+        """How many trials a reward has that does not say."""
+        ...
+
+    def condition(
+        self,
+        arms: Arms,
+        rewards: Vector,
+        /,
+        *,
+        noise_variance: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
+    ) -> Self:
+        """Return the belief after seeing one reward per arm.
+
+        Args:
+            arms: what was played, shape (k,).
+            rewards: counts over trials, shape (k,).
+            noise_variance: of these rewards, shape (k,): refused, since the noise of counts follows
+                from their trials.
+            trials: of these rewards, overriding the usual ones; one number or one each.
+        """
         ...
 
 

@@ -25,6 +25,8 @@ from superarm.policies import (
     OnLatent,
     UpperConfidenceBound,
 )
+from superarm.protocols import CountBelief
+from superarm.rivals import BetaRates
 from superarm.saving import load_value, save_value
 from superarm.theory import FixedWidth
 
@@ -214,6 +216,22 @@ def test_policies_and_agents_play_it(tmp_path: Path) -> None:
     np.testing.assert_array_equal(
         again.belief.posterior(arms).mean, agent.belief.posterior(arms).mean
     )
+
+
+def test_trials_are_for_beliefs_about_counts_and_noise_for_the_others() -> None:
+    arms = Arms([0, 1])
+    now, gaussian = Round(1, arms, Subsets(2, 2)), FiniteGP.from_covariance([0.0, 0.0], np.eye(2))
+    counting = [CountGP.from_kernel(arms, PerArm(1.0), Binomial()), BetaRates(2)]
+    for belief in counting:
+        assert isinstance(belief, CountBelief)
+        assert belief.usual_trials == 1.0
+        agent = Agent(belief, Greedy(), TopK()).learn(now, [0, 1], [0.5, 1.0], trials=[2, 3])
+        assert agent.belief.posterior(arms).mean[1] > belief.posterior(arms).mean[1]
+        with pytest.raises(ValueError, match=f"{type(belief).__name__} takes no noise_variance"):
+            Agent(belief, Greedy(), TopK()).learn(now, [0], [1.0], noise_variance=0.1)
+    assert not isinstance(gaussian, CountBelief)
+    with pytest.raises(TypeError, match="FiniteGP does not learn counts over trials.*CountGP does"):
+        Agent(gaussian, Greedy(), TopK()).learn(now, [0], [1.0], trials=[2])
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,9 @@ from numpy.typing import ArrayLike
 from superarm.agent import Agent
 from superarm.arms import Round, SuperArm
 from superarm.arrays import Mask, Vector, frozen
-from superarm.beliefs.hyperprior import Candidate, HyperpriorBelief
+from superarm.beliefs.hyperprior import HyperpriorBelief
 from superarm.beliefs.predicting import pieces, surprise_of
-from superarm.protocols import FeasibleSet, IndexPolicy, JointPosterior, Oracle
+from superarm.protocols import Belief, FeasibleSet, IndexPolicy, JointPosterior, Oracle
 from superarm.values import changed
 
 P = TypeVar("P", bound=JointPosterior)
@@ -56,7 +56,7 @@ class PriorElimination(Generic[P, S]):
         risk: the probability that the true prior is ever dropped.
     """
 
-    beliefs: tuple[Candidate[P], ...]
+    beliefs: tuple[Belief[P], ...]
     policy: IndexPolicy[P]
     oracle: Oracle[S]
     risk: float
@@ -68,7 +68,7 @@ class PriorElimination(Generic[P, S]):
 
     def __init__(
         self,
-        beliefs: Sequence[Candidate[P]],
+        beliefs: Sequence[Belief[P]],
         policy: IndexPolicy[P],
         oracle: Oracle[S],
         *,
@@ -107,7 +107,7 @@ class PriorElimination(Generic[P, S]):
         return tuple(np.flatnonzero(~self.failed).tolist())
 
     @property
-    def belief(self) -> Candidate[P]:
+    def belief(self) -> Belief[P]:
         """What is believed under the prior of greatest evidence that is still played."""
         active = list(self.active)
         return self.beliefs[active[int(np.argmax(self.log_evidence[active]))]]
@@ -142,8 +142,7 @@ class PriorElimination(Generic[P, S]):
         noise_variance: ArrayLike | None = None,
     ) -> "PriorElimination[P, S]":
         """Return the agent that has seen these rewards; priors may have failed."""
-        played = available.checked_super_arm(super_arm)
-        arms = available.arms.take(played)
+        arms = available.played(super_arm)
         beliefs, squares, logs = list(self.beliefs), self.squares.copy(), self.log_evidence.copy()
         for part, earned, known in pieces(arms, rewards, noise_variance):
             for place, belief in enumerate(beliefs):

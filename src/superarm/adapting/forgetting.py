@@ -80,10 +80,10 @@ class Forgetting(Wrapping[S], Generic[P, S]):
         late = max(-passed, 0)
         known: Any = noise_variance
         if late and self.keep < 1:
-            played = available.checked_super_arm(super_arm)
+            arms = available.played(super_arm)
             if known is None:
-                known = agent.belief.posterior(available.arms.take(played)).noise_std ** 2
-            known = as_per_arm("noise_variance", known, played.size) / self._left(late)
+                known = agent.belief.posterior(arms).noise_std ** 2
+            known = as_per_arm("noise_variance", known, len(arms)) / self._left(late)
         learned = agent.learn(available, super_arm, rewards, noise_variance=known)
         return replace(self, agent=learned, now=max(self.now, available.t))
 

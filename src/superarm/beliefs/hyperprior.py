@@ -12,7 +12,7 @@ evidence (`superarm.fitting.log_evidence`).
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,25 +21,8 @@ from scipy.special import logsumexp
 from superarm.arms import Arms
 from superarm.arrays import Matrix, Vector, as_vector, frozen, require_positive
 from superarm.beliefs.predicting import pieces, surprise_of
-from superarm.protocols import JointPosterior
+from superarm.protocols import Belief, JointPosterior
 from superarm.values import changed
-
-P_co = TypeVar("P_co", bound=JointPosterior, covariant=True)
-
-
-class Candidate(Protocol[P_co]):
-    """A belief that can be weighed: joint posteriors, and rewards of known noise."""
-
-    def posterior(self, arms: Arms, /) -> P_co:
-        """Return what is believed of these arms."""
-        ...
-
-    def condition(
-        self, arms: Arms, rewards: Vector, /, *, noise_variance: ArrayLike | None = None
-    ) -> Self:
-        """Return the belief after seeing one reward per arm."""
-        ...
-
 
 P = TypeVar("P", bound=JointPosterior)
 
@@ -63,10 +46,10 @@ class HyperpriorBelief(Generic[P]):
     [0.0, 1.0]
     """
 
-    beliefs: tuple[Candidate[P], ...]
+    beliefs: tuple[Belief[P], ...]
     log_weights: Vector
 
-    def __init__(self, beliefs: Sequence[Candidate[P]], weights: ArrayLike | None = None) -> None:
+    def __init__(self, beliefs: Sequence[Belief[P]], weights: ArrayLike | None = None) -> None:
         """Check the parts."""
         if len(beliefs) == 0:
             msg = "give one belief at least"
@@ -86,7 +69,7 @@ class HyperpriorBelief(Generic[P]):
         return np.exp(self.log_weights)
 
     @property
-    def likeliest(self) -> Candidate[P]:
+    def likeliest(self) -> Belief[P]:
         """The belief of greatest weight."""
         return self.beliefs[int(np.argmax(self.log_weights))]
 

@@ -240,3 +240,13 @@ def require_same_features(before: Arms | None, arms: Arms) -> None:
             f"those seen before had {before.n_features}"
         )
         raise ValueError(msg)
+
+
+def require_own_noise(belief: object, noise_variance: ArrayLike | None) -> None:
+    """Refuse noise variances of single rewards, for beliefs that cannot learn from them."""
+    if noise_variance is not None:
+        msg = (
+            f"a {type(belief).__name__} takes no noise_variance of single rewards; "
+            "superarm.beliefs.FiniteGP does, and beliefs about counts take trials"
+        )
+        raise ValueError(msg)

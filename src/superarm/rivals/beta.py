@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from superarm.arms import Arms
 from superarm.arrays import Matrix, Rows, Vector, frozen, require_positive
 from superarm.beliefs.counts import Binomial
+from superarm.beliefs.prior import require_own_noise
 from superarm.values import changed
 
 
@@ -46,16 +47,29 @@ class BetaRates:
         rows = self._rows(arms)
         return BetaPosterior(self.successes[rows], self.failures[rows], self.family.trials)
 
+    @property
+    def usual_trials(self) -> float:
+        """How many trials a reward has that does not say."""
+        return self.family.usual
+
     def condition(
-        self, arms: Arms, rewards: ArrayLike, *, trials: ArrayLike | None = None
+        self,
+        arms: Arms,
+        rewards: ArrayLike,
+        *,
+        noise_variance: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
     ) -> "BetaRates":
         """Return the belief after one share of successes per arm; repeated arms count repeatedly.
 
         Args:
             arms: what was played, shape (k,).
             rewards: shares of trials that succeeded, shape (k,).
+            noise_variance: of these rewards, shape (k,): refused, since the noise of shares follows
+                from their trials.
             trials: of these rewards, shape (k,), where they are not the belief's own.
         """
+        require_own_noise(self, noise_variance)
         rows = self._rows(arms)
         counts, given = self.family.counted(rewards, trials, len(arms))
         size = self.successes.size

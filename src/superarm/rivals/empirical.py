@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from superarm.arms import Arms
 from superarm.arrays import Vector, as_per_arm, as_vector, frozen, require_positive
+from superarm.beliefs.prior import require_own_noise
 from superarm.beliefs.universe import Universe
 from superarm.gaussian import Marginals
 from superarm.values import changed
@@ -63,8 +64,18 @@ class EmpiricalMeans:
         std = np.where(counts > 0, self.scale / np.sqrt(seen), 0.0)
         return Marginals(mean, std, np.full(where.size, self.noise_std))
 
-    def condition(self, arms: Arms, rewards: Vector) -> "EmpiricalMeans":
-        """Return the averages after one reward per arm."""
+    def condition(
+        self, arms: Arms, rewards: Vector, *, noise_variance: ArrayLike | None = None
+    ) -> "EmpiricalMeans":
+        """Return the averages after one reward per arm.
+
+        Args:
+            arms: what was played, shape (k,).
+            rewards: shape (k,).
+            noise_variance: of these rewards, shape (k,): refused, since one is given when it is
+                made.
+        """
+        require_own_noise(self, noise_variance)
         where = self.universe.positions(arms)
         seen = as_vector("rewards", rewards, len(arms))
         counts, sums = self.counts.copy(), self.sums.copy()

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from superarm.arms import Arms
 from superarm.arrays import Matrix, Rows, Vector, as_vector, frozen, require_positive
+from superarm.beliefs.prior import require_own_noise
 from superarm.gaussian import Marginals
 from superarm.values import changed
 
@@ -102,8 +103,18 @@ class AdaptivePartition:
         index = self._indices()[self.cells(arms)]
         return Marginals(index, np.zeros(index.size), np.full(index.size, self.noise_std))
 
-    def condition(self, arms: Arms, rewards: Vector) -> "AdaptivePartition":
-        """Return the partition after one reward per arm; cells that are known are halved."""
+    def condition(
+        self, arms: Arms, rewards: Vector, *, noise_variance: ArrayLike | None = None
+    ) -> "AdaptivePartition":
+        """Return the partition after one reward per arm; cells that are known are halved.
+
+        Args:
+            arms: what was played, shape (k,).
+            rewards: shape (k,).
+            noise_variance: of these rewards, shape (k,): refused, since one is given when it is
+                made.
+        """
+        require_own_noise(self, noise_variance)
         seen = as_vector("rewards", rewards, len(arms))
         where = self.cells(arms)
         counts, sums = self.counts.copy(), self.sums.copy()

@@ -97,6 +97,9 @@ class Vehicle:
     def from_json(cls, text: str) -> "Vehicle":
         """Return the vehicle of a class name or of a JSON object; what it lacks is the paper's.
 
+        Args:
+            text: as `to_json` returns it.
+
         >>> Vehicle.from_json('{"mass_kg": 2000}').mass_kg
         2000.0
 

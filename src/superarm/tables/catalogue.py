@@ -11,7 +11,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike
 
-from superarm.agent import Agent
+from superarm.agent import Agent, condition
 from superarm.arms import Arms, Round
 from superarm.arrays import Rows, Vector, as_count, frozen
 from superarm.beliefs import FiniteGP
@@ -115,9 +115,8 @@ class Catalogue:
         rows, rewards, known = self._read(log, reward, noise_variance=noise_variance, trials=trials)
         if rows.size == 0:
             return self
-        agent = with_belief(
-            self.agent, self.agent.belief.condition(self.arms.take(rows), rewards, **known)
-        )
+        belief = condition(self.agent.belief, self.arms.take(rows), rewards, **known)
+        agent = with_belief(self.agent, belief)
         return replace(self, agent=agent, seen=self._counted(rows))
 
     def _read(

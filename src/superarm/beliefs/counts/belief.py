@@ -25,6 +25,7 @@ from superarm.beliefs.counts.families import Family
 from superarm.beliefs.counts.propagation import Counted, Sites, propagated
 from superarm.beliefs.finite import FiniteGP
 from superarm.beliefs.posterior import require_few
+from superarm.beliefs.prior import require_own_noise
 from superarm.kernels import Kernel
 from superarm.protocols import JointPosterior
 from superarm.values import changed
@@ -95,16 +96,29 @@ class CountGP:
         """Return the posterior of these arms' rates."""
         return CountPosterior(self.family, self.latent.posterior(arms))
 
+    @property
+    def usual_trials(self) -> float:
+        """How many trials a reward has that does not say."""
+        return self.family.usual
+
     def condition(
-        self, arms: Arms, rewards: ArrayLike, *, trials: ArrayLike | None = None
+        self,
+        arms: Arms,
+        rewards: ArrayLike,
+        *,
+        noise_variance: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
     ) -> "CountGP":
         """Return the belief after one reward per arm; repeated arms count repeatedly.
 
         Args:
             arms: what was played, shape (k,).
             rewards: counts over trials (or exposures), shape (k,).
+            noise_variance: of these rewards, shape (k,): refused, since the noise of counts follows
+                from their trials.
             trials: of these rewards, one number or one each, where they are not the family's own.
         """
+        require_own_noise(self, noise_variance)
         counts, given = self.family.counted(rewards, trials, len(arms))
         if len(arms) == 0:
             return self

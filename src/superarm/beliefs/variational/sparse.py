@@ -21,7 +21,7 @@ from superarm.arrays import Matrix, Rows, Vector, as_count, as_vector, frozen
 from superarm.beliefs.covariance import KernelCovariance
 from superarm.beliefs.describing import told
 from superarm.beliefs.posterior import PlacedView
-from superarm.beliefs.prior import FinitePrior, Mean
+from superarm.beliefs.prior import FinitePrior, Mean, require_own_noise
 from superarm.beliefs.rows import tiles
 from superarm.beliefs.statistics import ArmStatistics
 from superarm.beliefs.variational.approximation import Batch, Variational
@@ -154,8 +154,18 @@ class SparseGP:
         mean, variance = self._moments_at(places)
         return SparsePosterior(self, places, mean, np.sqrt(variance))
 
-    def condition(self, arms: Arms, rewards: Vector) -> "SparseGP":
-        """Return the belief after one reward per arm (Algorithm 3)."""
+    def condition(
+        self, arms: Arms, rewards: Vector, *, noise_variance: ArrayLike | None = None
+    ) -> "SparseGP":
+        """Return the belief after one reward per arm (Algorithm 3).
+
+        Args:
+            arms: what was played, shape (k,).
+            rewards: shape (k,).
+            noise_variance: of these rewards, shape (k,): refused, since one is given when it is
+                made.
+        """
+        require_own_noise(self, noise_variance)
         where = self.prior.universe.positions(arms)
         checked = as_vector("rewards", rewards, len(arms))
         if where.size == 0:
