@@ -217,19 +217,27 @@ class Cluster:
         self.start()
 
     def start(self) -> None:
+        """Start it; what its last run has left in memory may keep it from that for a moment."""
+        end = time.monotonic() + _PATIENCE_S
+        self._launch()
+        while not list(self._folder.glob(".s.PGSQL.*[0-9]")):
+            assert time.monotonic() < end, self._log.read_text(encoding="utf-8")[-2000:]
+            time.sleep(0.05)
+            if self._process.poll() is not None:
+                time.sleep(1)
+                self._launch()
+
+    def _launch(self) -> None:
         folder = self._folder
         options = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}"]
-        self._process = subprocess.Popen(
-            [self._server, "-D", str(folder / "data"), *options],
-            cwd=folder,
-            stderr=subprocess.DEVNULL,
-            **self._as_user,
-        )
-        until = time.monotonic() + _PATIENCE_S
-        while not list(folder.glob(".s.PGSQL.*[0-9]")):
-            assert self._process.poll() is None, "PostgreSQL did not start"
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        self._log = folder / "log.txt"
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [self._server, "-D", str(folder / "data"), *options],
+                cwd=folder,
+                stderr=log,
+                **self._as_user,
+            )
 
     def stop(self) -> None:
         self._process.send_signal(signal.SIGINT)
