@@ -10,11 +10,13 @@ import numpy as np
 from superarm.arrays import Rows, Vector
 from superarm.beliefs.sums.dense import MOST_ARMS
 from superarm.roads.models.costs import RoadBelief
+from superarm.roads.models.intervals import INTERVAL, interval_s
 from superarm.roads.models.priors import Measured, RoadModel
-from superarm.roads.network.access import CLOSED
+from superarm.roads.network.access import CLOSED, is_heavy
 from superarm.roads.network.geography import Geography
 from superarm.roads.network.network import RoadNetwork
 from superarm.roads.physics.energy import potential_difference
+from superarm.roads.physics.free_flow import fastest_s
 from superarm.roads.routing.vehicle_access import Permit
 from superarm.roads.vehicle import Vehicle
 from superarm.values import changed
@@ -23,8 +25,6 @@ __all__ = ["Town", "TownRoute"]
 
 Place = str | tuple[float, float]
 """An edge by its id, or longitude and latitude."""
-
-_NORMAL_90 = 1.6448536269514722
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +39,7 @@ class TownRoute:
         energy_std_wh: of what will be measured.
         time_s: expected.
         time_std_s: of what will be measured.
+        fastest_s: the least time that it can take.
         line: longitudes and latitudes.
         snapped_m: how far the ends are from the places that were given.
     """
@@ -50,6 +51,7 @@ class TownRoute:
     energy_std_wh: float
     time_s: float
     time_std_s: float
+    fastest_s: float
     line: list[list[float]]
     snapped_m: tuple[float, float]
 
@@ -61,14 +63,23 @@ class TownRoute:
     @property
     def energy_interval_wh(self) -> tuple[float, float]:
         """The 90 per cent interval of the energy to be measured."""
-        off = _NORMAL_90 * self.energy_std_wh
+        off = INTERVAL * self.energy_std_wh
         return self.energy_wh - off, self.energy_wh + off
 
     @property
     def minutes_interval(self) -> tuple[float, float]:
         """The 90 per cent interval of the time to be measured."""
-        off = _NORMAL_90 * self.time_std_s / 60
-        return max(self.minutes - off, 0.0), self.minutes + off
+        low, high = interval_s(self.time_s, self.time_std_s, self.fastest_s)
+        return low / 60, high / 60
+
+    def stored(self) -> dict[str, object]:
+        """Return what to store."""
+        return vars(self).copy()
+
+    @classmethod
+    def restored(cls, parts: dict[str, Any]) -> "TownRoute":
+        """Return the route; one stored before the fastest time was kept may take no time at all."""
+        return cls(**({"fastest_s": 0.0} | parts))
 
     def geojson(self) -> dict[str, Any]:
         """Return it as a GeoJSON feature."""
@@ -126,6 +137,10 @@ class Town:
     def _potential_wh(self) -> Vector:
         return potential_difference(self.network, self.vehicle)
 
+    @cached_property
+    def _fastest_s(self) -> Vector:
+        return fastest_s(self.network, heavy=is_heavy(self.vehicle))
+
     def learn(self, trips: Sequence[Measured], times: Sequence[Measured] = ()) -> "Town":
         """Return the town after some trips.
 
@@ -164,14 +179,16 @@ class Town:
         edges = self._permit.cheapest(costs, first, last)
         energy, variance = self.energy.trip(edges)
         seconds, spread = self.time.trip(edges)
+        least = float(self._fastest_s[edges].sum())
         return TownRoute(
             edges=edges,
             edge_ids=self.network.edge_ids[edges].tolist(),
             length_m=float(self.network.length_m[edges].sum()),
             energy_wh=energy + float(self._potential_wh[edges].sum()),
             energy_std_wh=float(np.sqrt(variance)),
-            time_s=seconds,
+            time_s=max(seconds, least),
             time_std_s=float(np.sqrt(spread)),
+            fastest_s=least,
             line=self._geography.line(edges),
             snapped_m=(off_start, off_goal),
         )

@@ -32,6 +32,7 @@ from superarm.beliefs import DenseGP, Evidence, IndependentGaussian
 from superarm.kernels import GraphMatern, Kernel, Linear, Matern52, OnFeatures, PerArm
 from superarm.roads.network.network import RoadNetwork
 from superarm.roads.physics.energy import dissipation
+from superarm.roads.physics.free_flow import free_flow_s
 from superarm.roads.physics.motion import kinetic_energy, mechanical_difference
 from superarm.roads.vehicle import Vehicle
 
@@ -173,7 +174,7 @@ class RoadModel:
     @cached_property
     def free_flow_s(self) -> Vector:
         """The time of every edge at its limit."""
-        return self.network.length_m / self.network.speed_ms
+        return free_flow_s(self.network)
 
     @cached_property
     def physics(self) -> Vector:

@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -36,6 +37,7 @@ from superarm.kernels import Linear, Matern52, OnFeatures
 from superarm.kernels.low_rank import partial_cholesky
 from superarm.roads.models.priors import TIME_SPREAD
 from superarm.roads.network.network import RoadNetwork
+from superarm.roads.physics.free_flow import SPEEDING, fastest_s, free_flow_s
 from superarm.roads.physics.motion import kinetic_energy
 from superarm.roads.vehicle import Vehicle
 from superarm.values import changed
@@ -48,12 +50,6 @@ TRIP_SHARE = 0.1
 
 APART = 0.4
 """Which part of the variance of what roads share is of one part of the day alone."""
-
-LEAST_SHARE = 0.3
-"""No edge is believed to take less than this share of its time at the limit."""
-
-HEAVY_KG, HEAVY_LIMIT_MS = 3_500.0, 25.0
-"""Vehicles heavier than this are not faster than that (90 km/h)."""
 
 N_FEATURES = 192
 
@@ -200,25 +196,47 @@ class TimeModel:
     Args:
         network: the roads.
         n_features: M; fewer, if fewer explain everything.
+        speeding: how many times the limit is the most that anybody drives.
     """
 
     network: RoadNetwork
     n_features: int = N_FEATURES
+    speeding: float = SPEEDING
+
+    def stored(self) -> dict[str, object]:
+        """Return what to store: the rest is made of it."""
+        return {name: getattr(self, name) for name in ("network", "n_features", "speeding")}
+
+    @classmethod
+    def restored(cls, parts: dict[str, Any]) -> "TimeModel":
+        """Return the model; one stored before `speeding` was a parameter has the usual one."""
+        return cls(**parts)
 
     @cached_property
     def limit_s(self) -> Vector:
         """The time of every edge at its limit."""
-        return frozen(self.network.length_m / self.network.speed_ms)
+        return frozen(free_flow_s(self.network))
 
     @cached_property
     def heavy_s(self) -> Vector:
         """Likewise of a heavy vehicle."""
-        speed = np.minimum(self.network.speed_ms, HEAVY_LIMIT_MS)
-        return frozen(self.network.length_m / speed)
+        return frozen(free_flow_s(self.network, heavy=True))
 
     def free_flow_s(self, *, heavy: bool) -> Vector:
         """Return the time of every edge at the limit."""
         return self.heavy_s if heavy else self.limit_s
+
+    def fastest_s(self, *, heavy: bool) -> Vector:
+        """Return the least time that every edge can take."""
+        return self._fastest_heavy_s if heavy else self._fastest_s
+
+    @cached_property
+    def _fastest_s(self) -> Vector:
+        return frozen(fastest_s(self.network, speeding=self.speeding))
+
+    @cached_property
+    def _fastest_heavy_s(self) -> Vector:
+        return frozen(fastest_s(self.network, heavy=True, speeding=self.speeding))
 
     @cached_property
     def _deviation_s(self) -> Vector:
@@ -347,8 +365,8 @@ class TimePosterior:
 
     def seconds(self, part: int, *, heavy: bool = False) -> Vector:
         """Return the expected time of every edge in a part of the day, shape (n,)."""
-        free = self.model.free_flow_s(heavy=heavy)
-        expected: Vector = np.maximum(free + self.deviation_s[part], LEAST_SHARE * free)
+        free, least = self.model.free_flow_s(heavy=heavy), self.model.fastest_s(heavy=heavy)
+        expected: Vector = np.maximum(free + self.deviation_s[part], least)
         return expected
 
     def of(self, edges: Rows, part: int, *, heavy: bool = False) -> tuple[Vector, float]:
@@ -357,7 +375,8 @@ class TimePosterior:
         As it will be measured: with the noise of every passage and what a drive has in common.
         """
         free = self.model.free_flow_s(heavy=heavy)[edges]
-        seconds = np.maximum(free + self.deviation_s[part, edges], LEAST_SHARE * free)
+        least = self.model.fastest_s(heavy=heavy)[edges]
+        seconds = np.maximum(free + self.deviation_s[part, edges], least)
         which, count = np.unique(edges, return_counts=True)
         moved = -self.pull[which] * count[:, None]
         moved[:, part] += count
@@ -384,7 +403,8 @@ class TimePosterior:
         moved = np.concatenate(rows, axis=1)
         variance = np.einsum("ij,ij->i", moved @ self.covariance, moved)
         free = self.model.free_flow_s(heavy=heavy)[places]
-        seconds = np.maximum(free + self.deviation_s[part, places], LEAST_SHARE * free)
+        least = self.model.fastest_s(heavy=heavy)[places]
+        seconds = np.maximum(free + self.deviation_s[part, places], least)
         variance += np.add.reduceat(
             self.own_variance[places] + self.model.noise_variance[places], begin
         )

@@ -21,6 +21,7 @@ class Row:
         energy_std_wh: of what will be measured.
         seconds: expected.
         std_s: of what will be measured.
+        fastest_s: the least time that the way can take.
         length_m: driven.
     """
 
@@ -28,6 +29,7 @@ class Row:
     energy_std_wh: Vector
     seconds: Vector
     std_s: Vector
+    fastest_s: Vector
     length_m: Vector
 
 
@@ -39,7 +41,7 @@ def row_of(search: Search, goals: Sequence[int], by: By) -> Row:
         goals: positions of edges.
         by: what is least: expected dissipation, or expected time.
     """
-    found = np.full((5, len(goals)), np.nan)
+    found = np.full((6, len(goals)), np.nan)
     targets, permit, start = np.array(goals, dtype=np.intp), search.permit, search.ends.start
     costs = search.seconds if by == "time" else search.posterior.cost_wh(search.drivetrain)
     open_costs = np.maximum(costs, 0.0)
@@ -54,5 +56,6 @@ def row_of(search: Search, goals: Sequence[int], by: By) -> Row:
         places, starts = branches.tree.paths(targets[reached])
         sums, (std_wh, std_s) = branches.sums_of(places, starts), branches.stds_of(places, starts)
         lengths = np.add.reduceat(permit.network.length_m[places], starts[:-1])
-        found[:, reached] = sums.energy_wh, std_wh, sums.seconds, std_s, lengths
+        times = sums.seconds, std_s, sums.fastest_s
+        found[:, reached] = sums.energy_wh, std_wh, *times, lengths
     return Row(*found)

@@ -12,7 +12,7 @@ from superarm.roads.battery import Battery
 from superarm.roads.models.fleet import Drivetrain
 from superarm.roads.models.intervals import INTERVAL, interval_s
 from superarm.roads.models.posterior import RoadPosterior
-from superarm.roads.models.times import HEAVY_KG
+from superarm.roads.network.access import is_heavy
 from superarm.roads.routing.arrival import probability_of_arrival
 from superarm.roads.routing.vehicle_access import Permit
 
@@ -38,6 +38,7 @@ class Prediction:
         profile_std_wh: its standard deviation, shape (k,).
         profile_s: expected time from the start to the end of every edge, shape (k,).
         std_s: of the time measured over the whole route.
+        fastest_s: the least time that the route can take.
         arrival: probability that the charge stays above the reserve, if a battery was given.
     """
 
@@ -48,6 +49,7 @@ class Prediction:
     profile_std_wh: Vector
     profile_s: Vector
     std_s: float
+    fastest_s: float
     arrival: float | None = None
 
     @property
@@ -63,7 +65,7 @@ class Prediction:
     @property
     def interval_s(self) -> tuple[float, float]:
         """The 90 per cent interval of the time to be measured."""
-        return interval_s(self.mean_s, self.std_s)
+        return interval_s(self.mean_s, self.std_s, self.fastest_s)
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ class Search:
     @property
     def heavy(self) -> bool:
         """Whether the vehicle is not faster than heavy ones may be."""
-        return self.drivetrain.vehicle.mass_kg > HEAVY_KG
+        return is_heavy(self.drivetrain.vehicle)
 
     @computed_once
     def seconds(self) -> Vector:
@@ -126,6 +128,11 @@ class Search:
     def free_flow_s(self) -> Vector:
         """The time of every edge at its limit."""
         return self.posterior.times.model.free_flow_s(heavy=self.heavy)
+
+    @property
+    def fastest_s(self) -> Vector:
+        """The least time that every edge can take."""
+        return self.posterior.times.model.fastest_s(heavy=self.heavy)
 
     @computed_once
     def limit_s(self) -> float:
@@ -190,9 +197,16 @@ class Search:
         arrival = None
         if self.battery is not None:
             arrival = probability_of_arrival(self.battery, mean, covariance)
-        times = np.cumsum(seconds)
         return Prediction(
-            edges, float(total[-1]), float(spread[-1]), total, spread, times, std_s, arrival
+            edges,
+            mean_wh=float(total[-1]),
+            std_wh=float(spread[-1]),
+            profile_mean_wh=total,
+            profile_std_wh=spread,
+            profile_s=np.cumsum(seconds),
+            std_s=std_s,
+            fastest_s=float(self.fastest_s[edges].sum()),
+            arrival=arrival,
         )
 
     def worth_wh(self, route: Prediction) -> float:

@@ -32,6 +32,7 @@ class Sums:
         energy_wh: expected energy, shape (m,).
         cost_wh: expected dissipation.
         seconds: expected time.
+        fastest_s: the least time.
         stds_wh: standard deviations of roads, added up.
         variance: their variances, added up.
         noise: variance of measurements, added up.
@@ -40,6 +41,7 @@ class Sums:
     energy_wh: Vector
     cost_wh: Vector
     seconds: Vector
+    fastest_s: Vector
     stds_wh: Vector
     variance: Vector
     noise: Vector
@@ -88,6 +90,7 @@ class Branches:
             posterior.energy_wh(drivetrain),
             posterior.cost_wh(drivetrain),
             self.search.seconds,
+            self.search.fastest_s,
             std,
             std**2,
             drivetrain.noise_variance,

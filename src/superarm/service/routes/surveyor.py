@@ -133,8 +133,8 @@ class Surveyor:
     def matrix_answer(matrix: Matrix, rows: list[Row], trips: int) -> bytes:
         """Return a whole matrix, as the answer to send."""
         energy, wide = (np.array([getattr(row, name) for row in rows]) for name in _ENERGIES)
-        seconds, late = (np.array([getattr(row, name) for row in rows]) for name in _TIMES)
-        early, later = intervals_s(seconds, late)
+        seconds, late, fastest = (np.array([getattr(row, name) for row in rows]) for name in _TIMES)
+        early, later = intervals_s(seconds, late, fastest)
         columns = {
             "energy_wh": energy,
             "energy_low_wh": energy - INTERVAL * wide,
@@ -155,7 +155,7 @@ class Surveyor:
         return MatrixAnswer.model_validate(told).model_dump_json().encode()
 
 
-_ENERGIES, _TIMES = ("energy_wh", "energy_std_wh"), ("seconds", "std_s")
+_ENERGIES, _TIMES = ("energy_wh", "energy_std_wh"), ("seconds", "std_s", "fastest_s")
 
 
 def _or_null(values: Numbers) -> list[list[float | None]]:

@@ -30,6 +30,7 @@ class TimeVerdict:
         expected_s: of what is left, of this key.
         std_s: its standard deviation.
         note: what was left out, and why, if so.
+        fastest_s: the least that it can take.
         factor: how much longer its durations are than others'.
         is_learned: whether durations of this key are.
     """
@@ -38,6 +39,7 @@ class TimeVerdict:
     expected_s: float
     std_s: float
     note: str | None
+    fastest_s: float = 0.0
     factor: float = 1.0
     is_learned: bool = True
 
@@ -54,7 +56,7 @@ class TimeVerdict:
         if self.drive is None or not self.is_learned:
             return {"measured_s": None}
         measured = float(self.drive.seconds.sum())
-        low, high = interval_s(self.expected_s, self.std_s)
+        low, high = interval_s(self.expected_s, self.std_s, self.fastest_s)
         return {
             "time_factor": self.factor,
             "measured_s": measured,
@@ -100,7 +102,8 @@ def judged_times(
         first = factor * float(seconds.sum())
         if _why_not(measured, first, factor * wide, length) is not None:
             return TimeVerdict(None, expected, std, f"durations were left out: {reason}")
-    return TimeVerdict(drive, expected, std, "; ".join(notes) or None, factor)
+    least = factor * float(times.model.fastest_s(heavy=drive.heavy)[places].sum())
+    return TimeVerdict(drive, expected, std, "; ".join(notes) or None, least, factor)
 
 
 def _why_not(measured: float, expected: float, std: float, length_m: float) -> str | None:

@@ -15,7 +15,8 @@ from superarm.arrays import Rows, Vector
 from superarm.roads.models.intervals import INTERVAL
 from superarm.roads.models.likelihood import MeasuredTrip, Reader
 from superarm.roads.models.posterior import RoadPosterior
-from superarm.roads.models.times import HEAVY_KG, TimedDrive, part_of_day
+from superarm.roads.models.times import TimedDrive, part_of_day
+from superarm.roads.network.access import is_heavy
 from superarm.roads.network.network import RoadNetwork
 from superarm.roads.physics.motion import kinetic_energy
 from superarm.roads.vehicle import CLASSES, Vehicle
@@ -190,7 +191,7 @@ class Intake:
         except OverflowError as error:
             msg = "driven_at lies outside the years 1 to 9999 where the roads are"
             raise UnusableTripError(msg) from error
-        return TimedDrive(edges, *found, part_of_day(here), vehicle.mass_kg > HEAVY_KG)
+        return TimedDrive(edges, *found, part_of_day(here), is_heavy(vehicle))
 
     def _edges(self, trip: TripIn) -> Rows:
         """Return the edges of a trip, which must be a path but where it says otherwise."""
