@@ -133,6 +133,15 @@ class TestSumo:
     def _needs_sumolib(self) -> None:
         require_module("sumolib", "sumo")
 
+    def test_another_parser_that_happens_to_be_there_is_not_used(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = small_networks.sumo_file(tmp_path)
+        expected = read_sumo(path)
+        monkeypatch.setattr("sumolib.net.HAVE_LXML", True, raising=False)
+        monkeypatch.setattr("sumolib.net.lxml", None, raising=False)
+        assert read_sumo(path).edge_ids.tolist() == expected.edge_ids.tolist()
+
     @pytest.mark.parametrize("packed", [True, False])
     def test_what_the_file_says_is_read(self, tmp_path: Path, packed: bool) -> None:
         path = small_networks.sumo_file(tmp_path)

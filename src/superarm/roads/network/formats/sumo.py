@@ -54,7 +54,7 @@ def _parse(source: Path, plain: Path) -> Any:  # noqa: ANN401 - an object of an 
         msg = "reading SUMO networks needs sumolib; pip install 'superarm[sumo]'"
         raise ImportError(msg) from error
     try:
-        return readNet(str(plain))
+        return readNet(str(plain), lxml=False)  # whose errors and open files are others
     except IndexError as error:  # the library looks for the first lane of every edge
         msg = f"{source}: edge {_edge_without_lanes(plain)!r} has no lanes"
         raise DataError(msg) from error
