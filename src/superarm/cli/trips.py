@@ -121,7 +121,7 @@ def report(
             if outcome.get("detail"):
                 _say(f"{outcome['trip_id']}: {outcome['detail']}")
     told = ", ".join(f"{count:,} {status}" for status, count in sorted(counts.items()))
-    typer.echo(told or "no trip has a reading of its battery; nothing was sent")
+    typer.echo(told or "no trip has times or readings of its battery; nothing was sent")
     if counts:
         accepted = counts.get("accepted", 0) + counts.get("duplicate", 0)
         try:

@@ -73,6 +73,7 @@ calibration = Table(
     Column("time_inside", BigInteger, nullable=False, server_default="0"),
     Column("time_s", Float, nullable=False, server_default="0"),
     Column("time_predicted_s", Float, nullable=False, server_default="0"),
+    Column("only_timed", Integer, nullable=False, server_default="0"),
 )
 """Sums over all trips of a key and vehicle class, against what was predicted when they came."""
 

@@ -370,6 +370,27 @@ def test_trips_come_back_from_a_file_and_teach_without_a_server(tmp_path: Path) 
     assert len(bodies[0]["speeds_ms"]) == len(bodies[0]["edges"]) + 1
 
 
+def test_a_track_with_times_reports_how_long_it_took_and_one_without_reports_nothing(
+    tmp_path: Path,
+) -> None:
+    require_module("pyarrow", "experiments")
+    _, clock, globe, _ = drive()
+    stamps = [(BEGIN + timedelta(seconds=float(moment))).isoformat() for moment in clock]
+    for times, count in ((stamps, 1), ([None] * clock.size, 0)):
+        points = "".join(
+            f'<trkpt lon="{lon}" lat="{lat}">{"" if t is None else f"<time>{t}</time>"}</trkpt>'
+            for (lon, lat), t in zip(globe, times, strict=True)
+        )
+        (tmp_path / "track.gpx").write_text(f"<gpx><trk><trkseg>{points}</trkseg></trk></gpx>")
+        (log,) = read_logs(tmp_path / "track.gpx")
+        write_trips(tmp_path / "trips.parquet", city(), Importer(city(), 3.0).trips(log))
+        trips = read_trips(tmp_path / "trips.parquet", city())
+        assert len(trips) == 1
+        bodies = list(reports_of(trips, city()))
+        assert len(bodies) == count
+    assert trips[0].has_times is False
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -73,7 +73,8 @@ def test_times_are_learned_by_part_of_the_day_and_compared_with_predictions(
     time.sleep(2.1)  # numbers may be that old
     stats = served.ask("GET", "/v1/stats").json
     assert stats["times"]["trips"] == 120
-    assert stats["times"]["coverage_90"] > 0.5
+    # nobody expects two and a half times the limit, but who has learned it
+    assert stats["times"]["coverage_90"] >= 0.5
     assert stats["recent_times"]["time_ratio"] > 1
     assert stats["keys"][0]["times"]["trips"] == 120
     stored = served.ask("GET", "/v1/trips/times-119").json["trip"]

@@ -173,7 +173,6 @@ def test_traces_teach_times_and_carry_temperature_and_load(
     ("change", "told"),
     [
         ({"seconds": [0, 1]}, "entries for 2 points"),
-        ({"used_wh": None}, "exactly one of used_wh, power_w and charge_percent"),
         ({"used_wh": None, "charge_percent": [1.0] * 5}, "entries for"),
         ({"capacity_wh": 100}, "go together"),
         ({"accuracy_m": 0}, "accuracy_m"),
@@ -187,6 +186,28 @@ def test_bad_traces_are_told(served: tuple[Server, str], change: dict[str, Any],
     answer = server.ask("POST", "/v1/traces", a_trace(1)[1] | {"trace_id": "bad"} | change)
     assert answer.status == 422
     assert told in answer.body.decode()
+
+
+def test_two_kinds_of_readings_are_one_too_many(served: tuple[Server, str]) -> None:
+    server, _ = served
+    body = a_trace(1)[1] | {"trace_id": "twice"}
+    answer = server.ask("POST", "/v1/traces", body | {"power_w": body["used_wh"]})
+    assert answer.status == 422
+    assert "at most one of used_wh, power_w and charge_percent" in answer.body.decode()
+
+
+def test_a_trace_without_readings_of_a_battery_teaches_how_long_it_took(
+    served: tuple[Server, str],
+) -> None:
+    server, _ = served
+    body = a_trace(4)[1] | {"trace_id": "timed"}
+    del body["used_wh"]
+    answer = server.ask("POST", "/v1/traces", body)
+    assert answer.status == 201
+    assert {trip["status"] for trip in answer.json["trips"]} == {"accepted"}
+    stored = server.client().trip(answer.json["trips"][0]["trip_id"])["trip"]
+    assert stored["spans"] == []
+    assert stored["measured_s"] > 0
 
 
 def test_traces_that_are_nowhere_say_so(served: tuple[Server, str]) -> None:

@@ -27,6 +27,7 @@ _DENSE_S = 10.0
 _FEWEST_POINTS = 3
 _LEAST_M = 200.0
 _ENDS_M = 3.0
+_A_YEAR_S = 3.2e7
 _LEAST_STEP_S = 0.01  # over less than this a distance says nothing about a speed
 _OFTEN = 0.3
 _TOO_SHORT = f"no edge was driven from end to end, or less than {_LEAST_M:.0f} m"
@@ -47,6 +48,7 @@ class MatchedTrip:
         energy_wh: of each span, shape (m,).
         warm_c: mean temperature, NaN if not known.
         vehicle: what drove, without what was on board and the air of that day.
+        has_times: whether times were logged, or made up for a track without any.
     """
 
     trip_id: str
@@ -59,6 +61,7 @@ class MatchedTrip:
     energy_wh: Vector
     warm_c: float = np.nan
     vehicle: Vehicle = field(default_factory=Vehicle)
+    has_times: bool = True
 
     @property
     def total_s(self) -> float:
@@ -242,6 +245,7 @@ class Importer:
             last=last,
             energy_wh=energy,
             warm_c=float(np.nanmean(warm)) if np.isfinite(warm).any() else np.nan,
+            has_times=log.has_times,
         )
 
     @property
@@ -322,6 +326,7 @@ def write_trips(path: Path, network: RoadNetwork, trips: Sequence[MatchedTrip]) 
         "last": [trip.last.tolist() for trip in trips],
         "energy_wh": [trip.energy_wh.tolist() for trip in trips],
         "temperature_c": [trip.warm_c for trip in trips],
+        "has_times": [trip.has_times for trip in trips],
     }
     write_columns(path, columns)
 
@@ -355,6 +360,8 @@ def _read(path: Path, network: RoadNetwork, row: Mapping[str, Any]) -> MatchedTr
             energy_wh=np.array(row["energy_wh"], dtype=np.float64),
             warm_c=float(row["temperature_c"] if row["temperature_c"] is not None else np.nan),
             vehicle=Vehicle.from_json(row.get("vehicle", "car")),
+            # times that were made up begin in 1970
+            has_times=bool(row.get("has_times", row["entered_s"][0] > _A_YEAR_S)),
         )
     except (KeyError, TypeError, IndexError) as error:
         msg = f"{path} is no file of trips: it lacks {error}"
@@ -365,20 +372,29 @@ def _read(path: Path, network: RoadNetwork, row: Mapping[str, Any]) -> MatchedTr
 
 
 def reports_of(trips: Iterable[MatchedTrip], network: RoadNetwork) -> Iterator[dict[str, Any]]:
-    """Yield trips as the service takes them; those without any reading are left out."""
+    """Yield trips as the service takes them; those that say nothing are left out.
+
+    A trip without readings of its battery says how long it took.
+    """
     for trip in trips:
-        if not trip.energy_wh.size:
+        if not trip.energy_wh.size and not trip.has_times:
             continue
         body: dict[str, Any] = {
             "trip_id": trip.trip_id[:100].replace(" ", "_"),
             "driven_at": zone_of_utc(trip.driven_s).isoformat(),
             "edges": network.edge_ids[trip.edges].tolist(),
-            "speeds_ms": [round(float(speed), 2) for speed in trip.speed_ms],
-            "edge_duration_s": [round(float(took), 2) for took in np.diff(trip.entered_s)],
         }
+        if trip.has_times:
+            took = np.diff(trip.entered_s)
+            body["edge_duration_s"] = [round(float(seconds), 2) for seconds in took]
         body |= _vehicle_of(trip.vehicle)
         if np.isfinite(trip.warm_c):
             body["temperature_c"] = round(float(trip.warm_c), 1)
+        if not trip.energy_wh.size:
+            yield body
+            continue
+        if trip.has_times:
+            body["speeds_ms"] = [round(float(speed), 2) for speed in trip.speed_ms]
         if trip.is_by_edge:
             body["edge_energy_wh"] = [round(float(energy), 4) for energy in trip.energy_wh]
         else:

@@ -388,8 +388,13 @@ class Reader(Generic[TripSums]):
         n_arms: int,
         numbers: Sequence[int] | None,
     ) -> TripSums:
-        if not trips:
+        told = [place for place, (trip, _) in enumerate(trips) if trip.first.size]
+        if not told:  # some say how long they took, and no more
             return self.form.nothing(n_arms)
+        if len(told) < len(trips):
+            trips = [trips[place] for place in told]
+            columns, units = [columns[place] for place in told], [units[place] for place in told]
+            numbers = None if numbers is None else [numbers[place] for place in told]
         places, weights, sizes, values, noise, shares = [], [], [], [], [], []
         for (trip, source), column, unit in zip(trips, columns, units, strict=True):
             spans, spread = self.spans(trip), source.spread

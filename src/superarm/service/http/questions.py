@@ -117,7 +117,7 @@ def stats_for(state: ServiceState, key: Key) -> StatsAnswer:
     stored, aside = state.counts()
     current = state.current
     learned = 0 if current is None else current.posterior.trips
-    unlearned = sum(some.trips for (name, _), some in sums.items() if state.is_aside(name))
+    unlearned = sum(some.all_trips for (name, _), some in sums.items() if state.is_aside(name))
     heard = sorted({key for key, _ in sums} | set(state.watch.standings))
     shown = heard if key_id is None else [key for key in heard if key == key_id]
     alarms = [
@@ -173,7 +173,7 @@ def key_calibration(state: ServiceState, key_id: str) -> KeyCalibration:
     calibration, waiting = _calibration(total), state.waiting().get(key_id, 0)
     ratio = calibration.energy_ratio
     factor = 1.0 if current is None else current.posterior.time_factor_of(key_id)
-    facts = KeyFacts(standing, total.trips, waiting, devices, gain, std, ratio, factor)
+    facts = KeyFacts(standing, total.all_trips, waiting, devices, gain, std, ratio, factor)
     return KeyCalibration(
         key=key_id,
         trips_learned=facts.learned,

@@ -39,6 +39,8 @@ class Surprises:
         """Take note of trips that are new; return keys to set aside, and why."""
         with self._lock:
             for item in items:
+                if not item.has_energy:  # times are looked at by themselves
+                    continue
                 if len(self._last) > _MOST_KEYS:
                     self._last.clear()
                 last = self._last.setdefault(item.key_id, deque(maxlen=RECENT))

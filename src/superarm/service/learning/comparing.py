@@ -180,6 +180,8 @@ class Comparer:
         return self._predicted[read.sequence]
 
     def _energy(self, read: ReadTrip) -> Predicted | None:
+        if not read.trip.first.size:
+            return None
         chance = hashlib.sha256(f"{self._secret}{read.digest}".encode()).digest()
         seed = int.from_bytes(chance[:8], "big")
         try:

@@ -68,6 +68,11 @@ class Checked:
     problem: str | None = None
     note: str | None = None
 
+    @property
+    def has_energy(self) -> bool:
+        """Whether it says what was used, and not only how long it took."""
+        return bool(self.row.get("energies_wh"))
+
 
 class Intake:
     """Looks at reports, given what is believed now."""

@@ -123,6 +123,8 @@ def move_trips(database: Database, edges: EdgeMap) -> Moved:
 
 def moved_trip(trip: MeasuredTrip, edges: EdgeMap) -> MeasuredTrip | None:
     """Return a trip on the new network: its measured spans that are still there, if any are."""
+    if not trip.first.size:
+        return _moved_times(trip, edges)
     places, first, last, energies = [], [], [], []
     count = 0
     for begin, end, energy in zip(trip.first, trip.last, trip.energies_wh, strict=True):
@@ -151,3 +153,12 @@ def moved_trip(trip: MeasuredTrip, edges: EdgeMap) -> MeasuredTrip | None:
         trip.at_rest,
         timed,
     )
+
+
+def _moved_times(trip: MeasuredTrip, edges: EdgeMap) -> MeasuredTrip | None:
+    """Return a trip that only says how long it took, if each of its edges is one edge now."""
+    single = [edges.span(np.array([edge])) for edge in trip.edges]
+    if trip.timed is None or any(span is None or span.size != 1 for span in single):
+        return None
+    every = np.concatenate([span for span in single if span is not None])
+    return replace(trip, edges=every, timed=replace(trip.timed, edges=every))

@@ -61,7 +61,7 @@ def _disjoint(first: Rows, last: Rows, n_edges: int) -> bool:
         (first >= 0).all()
         and (first <= last).all()
         and (first[1:] > last[:-1]).all()
-        and last[-1] < n_edges
+        and (last < n_edges).all()
     )
 
 
@@ -84,7 +84,8 @@ def unpacked(  # noqa: PLR0913, PLR0917 - the columns
     first, last = ends[:, 0], ends[:, 1]
     fine = (
         0 < places.size <= MOST_TRIP_EDGES
-        and 0 < first.size == energies.size
+        and first.size == energies.size
+        and (first.size > 0 or durations is not None)
         and places.min() >= 0
         and places.max() < n_edges
         and _disjoint(first, last, places.size)
@@ -136,7 +137,10 @@ def spans_of(trip: TripIn, n_edges: int) -> tuple[Rows, Rows, Vector]:
             raise UnusableTripError(msg)
         places = np.array([place for place, _ in known], dtype=np.intp)
         return places, places.copy(), np.array([energy for _, energy in known])
-    spans = sorted(trip.spans or (), key=lambda span: span.first)
+    if trip.spans is None:  # it says how long it took, and no more
+        nothing = np.empty(0, dtype=np.intp)
+        return nothing, nothing.copy(), np.empty(0)
+    spans = sorted(trip.spans, key=lambda span: span.first)
     first = np.array([span.first for span in spans], dtype=np.intp)
     last = np.array([span.last for span in spans], dtype=np.intp)
     if (last < first).any() or last.max() >= n_edges:

@@ -72,7 +72,9 @@ class Verdict:
 
     @property
     def z(self) -> float:
-        """How many standard deviations the total is off."""
+        """How many standard deviations the total is off; of nothing that was measured none."""
+        if self.std_wh == 0:
+            return 0.0
         return (self.trip.measured_wh - self.expected_wh) / self.std_wh
 
 
@@ -92,6 +94,8 @@ def judged(
         reader: knows the vehicles.
         widened: multiplies deviations, where the model is known to be off.
     """
+    if not trip.first.size:  # it says how long it took, and no more
+        return Verdict(trip, _NONE, 0.0, 0.0, None)
     allowed = replace(source, spread=max(source.spread, LEAST_SPREAD))
     spans = reader.spans(trip)
     mean, std, total = posterior.spans_of(spans, allowed)

@@ -63,7 +63,10 @@ class Span(Given):
 
 
 class TripIn(Given):
-    """Report a trip: its edges (or a route id) and the energy of edges, spans, or the whole."""
+    """Report a trip: its edges (or a route id) and the energy of edges, spans, or the whole.
+
+    Without any energy it says how long it took.
+    """
 
     trip_id: TripId
     route_id: (
@@ -118,10 +121,17 @@ class TripIn(Given):
             msg = "speeds_ms say nothing across gaps; report the parts as trips of their own"
             raise ValueError(msg)
         measured = (self.edge_energy_wh, self.spans, self.total_energy_wh)
-        if sum(value is not None for value in measured) != 1:
-            msg = "give exactly one of edge_energy_wh, spans and total_energy_wh"
+        if sum(value is not None for value in measured) > 1:
+            msg = "give at most one of edge_energy_wh, spans and total_energy_wh"
             raise ValueError(msg)
         self._one_duration()
+        timed = self.duration_s is not None or self.edge_duration_s is not None
+        if not timed and all(value is None for value in measured):
+            msg = (
+                "nothing was measured: give edge_energy_wh, spans or total_energy_wh, or how long "
+                "it took in duration_s or edge_duration_s"
+            )
+            raise ValueError(msg)
         if (
             self.route_id is not None
             and self.vehicle is None

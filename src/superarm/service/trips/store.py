@@ -58,7 +58,12 @@ _PAUSED = "The trip was put aside, not learned"
 
 
 class Sums(NamedTuple):
-    """Sums over trips, against what was predicted when they were reported."""
+    """Sums over trips, against what was predicted when they were reported.
+
+    Attributes:
+        trips: how many say what they used; the other counts are of these, or of timed ones.
+        only_timed: how many say how long they took, and no more.
+    """
 
     trips: int = 0
     z: float = 0.0
@@ -75,6 +80,12 @@ class Sums(NamedTuple):
     time_inside: int = 0
     time_s: float = 0.0
     time_predicted_s: float = 0.0
+    only_timed: int = 0
+
+    @property
+    def all_trips(self) -> int:
+        """How many there were."""
+        return self.trips + self.only_timed
 
     def plus(self, other: "Sums") -> "Sums":
         """Return the sums of both."""
@@ -83,25 +94,32 @@ class Sums(NamedTuple):
     @classmethod
     def of(cls, row: Any) -> "Sums":  # noqa: ANN401 - a row, or columns to store
         """Return the terms of one trip."""
-        z = (row["measured_wh"] - row["predicted_wh"]) / row["predicted_std_wh"]
+        told = row["predicted_std_wh"] > 0  # or it says how long it took, and no more
+        z = (row["measured_wh"] - row["predicted_wh"]) / row["predicted_std_wh"] if told else 0.0
         routed = row["best_wh"] is not None
         measured = row["measured_wh"]
-        timed: tuple[float, ...] = ()
-        if row["measured_s"] is not None:
-            off = (row["measured_s"] - row["predicted_s"]) / row["predicted_std_s"]
-            inside = int(row["time_inside"])
-            timed = (1, off, off * off, inside, row["measured_s"], row["predicted_s"])
-        return cls(
-            1,
-            z,
-            z * z,
-            int(row["inside"]),
-            measured,
-            row["predicted_wh"],
-            int(routed),
-            measured if routed else 0.0,
-            row["best_wh"] if routed else 0.0,
-            *timed,  # type: ignore[arg-type] # counts first, as above
+        energy = cls(
+            trips=int(told),
+            z=z,
+            squares=z * z,
+            inside=int(told and row["inside"]),
+            energy_wh=measured,
+            predicted_wh=row["predicted_wh"],
+            routed=int(routed),
+            routed_wh=measured if routed else 0.0,
+            best_wh=row["best_wh"] if routed else 0.0,
+            only_timed=int(not told),
+        )
+        if row["measured_s"] is None:
+            return energy
+        off = (row["measured_s"] - row["predicted_s"]) / row["predicted_std_s"]
+        return energy._replace(
+            time_trips=1,
+            time_z=off,
+            time_squares=off * off,
+            time_inside=int(row["time_inside"]),
+            time_s=row["measured_s"],
+            time_predicted_s=row["predicted_s"],
         )
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from superarm.roads.imports.importer import Importer, reports_of
+from superarm.roads.imports.importer import Importer, MatchedTrip, reports_of
 from superarm.roads.imports.logs import Log, integrated
 from superarm.roads.network.city import generate_city
 from superarm.roads.network.geography import Geography
@@ -67,13 +67,19 @@ class TraceIn(Given):
             msg = "seconds must rise from point to point"
             raise ValueError(msg)
         given = [self.used_wh, self.power_w, self.charge_percent]
-        if sum(column is not None for column in given) != 1:
-            msg = "give exactly one of used_wh, power_w and charge_percent"
+        if sum(column is not None for column in given) > 1:
+            msg = "give at most one of used_wh, power_w and charge_percent"
             raise ValueError(msg)
         if (self.charge_percent is None) != (self.capacity_wh is None):
             msg = "charge_percent and capacity_wh go together"
             raise ValueError(msg)
         return self
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it says anything of the battery."""
+        readings = (self.used_wh, self.power_w, self.charge_percent)
+        return any(column is not None for column in readings)
 
     def log(self) -> Log:
         """Return the points and what was used so far."""
@@ -93,7 +99,9 @@ class TraceIn(Given):
         if self.charge_percent is not None:
             charge = _numbers(self.charge_percent, seconds.size)
             return -charge / 100 * (self.capacity_wh or 0.0)
-        return integrated(_numbers(self.power_w, seconds.size), seconds)
+        if self.power_w is not None:
+            return integrated(_numbers(self.power_w, seconds.size), seconds)
+        return np.full(seconds.size, np.nan)  # times alone
 
 
 class TraceOutcome(BaseModel):
@@ -134,7 +142,7 @@ class TraceReader:
         good: list[TripIn] = []
         for number, trip in enumerate(trips):
             name = f"{trace.trace_id}.{number}"
-            reason = _unusable(trip)
+            reason = _unusable(trip, is_read=trace.is_read)
             if reason is not None:
                 outcome.trips.append(TripOutcome(trip_id=name, status="rejected", detail=reason))
                 continue
@@ -174,8 +182,8 @@ def prepare() -> None:
     TraceReader(network).read(TraceIn.model_validate(trace | columns | {"used_wh": seconds}))
 
 
-def _unusable(trip: Any) -> str | None:  # noqa: ANN401 - a matched trip
-    if not trip.energy_wh.size:
+def _unusable(trip: MatchedTrip, *, is_read: bool) -> str | None:
+    if is_read and not trip.energy_wh.size:
         return "no two readings of the battery lie on it"
     if trip.edges.size > MOST_TRIP_EDGES:
         return (
