@@ -12,7 +12,7 @@ from superarm.roads.models.fleet import Fleet
 from superarm.roads.models.likelihood import MeasuredTrip, Reader, Source
 from superarm.roads.models.posterior import RoadPosterior
 from superarm.roads.network import generate_city
-from superarm.roads.routing.query import RouteQuery
+from superarm.roads.routing.query import Mode, RouteQuery
 from superarm.roads.routing.router import Router
 from superarm.roads.vehicle import CLASSES
 from superarm.service.demo import HiddenTruth
@@ -21,7 +21,7 @@ WORLDS, TRIPS, EDGES, LATE = 10, 150, 800, 75
 LIMIT = 0.1
 
 
-def season(fleet: Fleet, seed: int, mode: str, rule: str) -> tuple[np.ndarray, float, float]:
+def season(fleet: Fleet, seed: int, mode: Mode, rule: str) -> tuple[np.ndarray, float, float]:
     """Return the regret of every trip, the share cut by the limit, and of roads that were seen."""
     truth = HiddenTruth(fleet, 1000 + seed)
     drivetrain, router, reader = (
@@ -36,7 +36,7 @@ def season(fleet: Fleet, seed: int, mode: str, rule: str) -> tuple[np.ndarray, f
     for number in range(TRIPS):
         start, goal = (int(edge) for edge in trips.choice(fleet.network.n_edges, 2, replace=False))
         posterior = RoadPosterior.of(fleet, belief, counts, trips=number)
-        query = RouteQuery(start, goal, mode, (), None, 0, LIMIT)  # type: ignore[arg-type]
+        query = RouteQuery(start=start, goal=goal, mode=mode, max_extra_energy=LIMIT)
         answer = router.answer(query, posterior, drivetrain, chance)
         cut += answer.fallback is not None
         given_up = rule == "old" and answer.fallback is not None
@@ -55,7 +55,8 @@ def main() -> None:
     """Measure and report."""
     fleet = Fleet(generate_city(0, EDGES).largest_component())
     rows = []
-    for mode in ("explore", "optimistic"):
+    modes: tuple[Mode, ...] = ("explore", "optimistic")
+    for mode in modes:
         found = {}
         for rule in ("old", "new"):
             say(f"{mode}, {rule}")

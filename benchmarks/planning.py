@@ -62,7 +62,7 @@ class City:
     def query(self, mode: Mode = "best") -> RouteQuery:
         """Return a question with random ends."""
         start, goal = self.some(2)
-        return RouteQuery(start, goal, mode)
+        return RouteQuery(start=start, goal=goal, mode=mode)
 
     def route(self, mode: Mode) -> None:
         """Ask for a route."""
@@ -75,7 +75,9 @@ class City:
     def reach(self, *, back: bool) -> None:
         """Ask how far the charge lasts, as areas."""
         start = self.some(1)[0]
-        query = RouteQuery(start, start, "best", (), Battery(1500.0, 50_000.0))
+        query = RouteQuery(
+            start=start, goal=start, mode="best", closed=(), battery=Battery(1500.0, 50_000.0)
+        )
         found = self.router.reached(query, self.posterior, self.car, (0.5, 0.8, 0.95), back=back)
         grid = AreaGrid(self.network, found[0].edges if found[0].edges.size else np.array([start]))
         for one in found:

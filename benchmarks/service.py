@@ -64,7 +64,8 @@ class World:
         """Return a trip between random places."""
         self._number += 1
         noisy = self._cost * self.rng.uniform(0.5, 1.5, self._cost.size)
-        edges = self._router.path(noisy, RouteQuery(*self.ends()))
+        start, goal = self.ends()
+        edges = self._router.path(noisy, RouteQuery(start=start, goal=goal))
         energies = self._energy[edges] + 5 * self.rng.standard_normal(edges.size)
         trip: dict[str, Any] = {
             "trip_id": f"bench-{os.getpid()}-{self._number}",

@@ -254,7 +254,7 @@ class Believed:
         start, goal = (self.network.position(name) for name in ends)
         drivetrain = self.posterior.fleet.drivetrain(vehicle)
         answer = Router(self.network).answer(
-            RouteQuery(start, goal, **query),
+            RouteQuery(start=start, goal=goal, **query),
             self.posterior,
             drivetrain,
             np.random.default_rng(seed),

@@ -193,7 +193,7 @@ class Driver:
         outcome = (await self._state.keep([trip], key))[0]
         if outcome.status != "accepted":
             return None, outcome.detail
-        query = RouteQuery(int(edges[0]), int(edges[-1]))
+        query = RouteQuery(start=int(edges[0]), goal=int(edges[-1]))
         router, truth, part = self._state.navigator.router, self._truth, part_of_day(now)
         best = router.path(truth.cost_wh(drivetrain), query)
         physics = router.path(drivetrain.cost_wh, query)

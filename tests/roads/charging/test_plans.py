@@ -64,7 +64,7 @@ def far_trip(seed: int) -> Search:
     energy, best = -1.0, None
     for _ in range(12):
         start, goal = (int(edge) for edge in rng.choice(N, size=2, replace=False))
-        search = ROUTER.search(RouteQuery(start, goal, "best"), posterior, CAR)
+        search = ROUTER.search(RouteQuery(start=start, goal=goal, mode="best"), posterior, CAR)
         costs = np.maximum(posterior.cost_wh(CAR), 0.0)
         found = search.predicted(search.path(costs)).mean_wh
         if found > energy:
@@ -289,7 +289,7 @@ def test_roads_that_seem_to_give_energy_away_lead_to_no_endless_search() -> None
     odd = RoadPosterior.of(FLEET, belief, np.zeros(N), trips=3)
     assert (odd.cost_wh(CAR) < 0).any()
     for least in ("energy", "time"):
-        search = ROUTER.search(RouteQuery(0, N // 2, "best"), odd, CAR)
+        search = ROUTER.search(RouteQuery(start=0, goal=N // 2, mode="best"), odd, CAR)
         wish = Wish(Battery(300, 300, 0), ChargingCurve.usual(300.0), 0.9, least=least)
         with contextlib.suppress(InfeasibleError):
             Planner(search, wish, places).plan()

@@ -47,14 +47,14 @@ def posterior_after(seed: int, trips: int = 30) -> RoadPosterior:
 
 def wishes(seed: int) -> RouteQuery:
     start, goal = np.random.default_rng(seed).choice(N, size=2, replace=False)
-    return RouteQuery(int(start), int(goal))
+    return RouteQuery(start=int(start), goal=int(goal))
 
 
 @settings(max_examples=25)
 @given(seeds, st.sampled_from(list(CLASSES)))
 def test_the_best_route_has_the_least_expected_dissipation(seed: int, name: str) -> None:
     posterior, drivetrain = posterior_after(seed), FLEET.drivetrain(CLASSES[name])
-    query = RouteQuery(wishes(seed).start, wishes(seed).goal, "best")
+    query = RouteQuery(start=wishes(seed).start, goal=wishes(seed).goal, mode="best")
     answer = ROUTER.answer(query, posterior, drivetrain, np.random.default_rng(0))
     costs = np.maximum(posterior.cost_wh(drivetrain), 0)
     paths = Paths.on_turns(N, CITY.turns, query.start, query.goal)
@@ -136,10 +136,21 @@ def test_exploring_keeps_to_its_limits(seed: int, extra: float, mode: Any, charg
     posterior, drivetrain = posterior_after(seed % 50), FLEET.drivetrain(CLASSES["car"])
     plain = wishes(seed)
     best = ROUTER.answer(
-        RouteQuery(plain.start, plain.goal, "best"), posterior, drivetrain, np.random.default_rng(0)
+        RouteQuery(start=plain.start, goal=plain.goal, mode="best"),
+        posterior,
+        drivetrain,
+        np.random.default_rng(0),
     )
     battery = Battery(max(charge * best.route.mean_wh, 50.0), 20_000.0, 20.0)
-    query = RouteQuery(plain.start, plain.goal, mode, (), battery, 0, extra)
+    query = RouteQuery(
+        start=plain.start,
+        goal=plain.goal,
+        mode=mode,
+        closed=(),
+        battery=battery,
+        alternatives=0,
+        max_extra_energy=extra,
+    )
     answer = ROUTER.answer(query, posterior, drivetrain, np.random.default_rng(seed))
     assert answer.route.mean_wh <= answer.best.mean_wh + extra * abs(answer.best.mean_wh) + 1e-9
     assert answer.route.arrival is not None
@@ -154,7 +165,15 @@ def test_exploring_is_as_bold_as_its_limits_allow() -> None:
     cut = other = 0
     for seed in range(60):
         plain = wishes(seed)
-        query = RouteQuery(plain.start, plain.goal, "optimistic", (), None, 0, 0.05)
+        query = RouteQuery(
+            start=plain.start,
+            goal=plain.goal,
+            mode="optimistic",
+            closed=(),
+            battery=None,
+            alternatives=0,
+            max_extra_energy=0.05,
+        )
         answer = ROUTER.answer(query, posterior, drivetrain, np.random.default_rng(seed))
         if answer.fallback is not None:
             cut += 1
@@ -169,7 +188,16 @@ def test_exploring_is_as_bold_as_its_limits_allow() -> None:
 def test_no_route_is_slower_than_asked_for(seed: int, extra: float, mode: Any) -> None:
     posterior, drivetrain = posterior_after(seed % 50), FLEET.drivetrain(CLASSES["car"])
     plain = wishes(seed)
-    query = RouteQuery(plain.start, plain.goal, mode, (), None, 2, 1.0, extra)
+    query = RouteQuery(
+        start=plain.start,
+        goal=plain.goal,
+        mode=mode,
+        closed=(),
+        battery=None,
+        alternatives=2,
+        max_extra_energy=1.0,
+        max_extra_time=extra,
+    )
     answer = ROUTER.answer(query, posterior, drivetrain, np.random.default_rng(seed))
     seconds = posterior.times.seconds(1)
     paths = Paths.on_turns(N, CITY.turns, query.start, query.goal)
@@ -190,7 +218,7 @@ def test_the_dearer_minutes_are_the_faster_routes_become() -> None:
         plain = wishes(seed)
         times, energies = [], []
         for value in (0.0, 5.0, 50.0, 1e5):
-            query = RouteQuery(plain.start, plain.goal, "best", wh_per_minute=value)
+            query = RouteQuery(start=plain.start, goal=plain.goal, mode="best", wh_per_minute=value)
             best = ROUTER.answer(query, posterior, drivetrain, np.random.default_rng(0)).best
             times.append(best.mean_s)
             energies.append(best.mean_wh)
@@ -202,7 +230,7 @@ def test_the_dearer_minutes_are_the_faster_routes_become() -> None:
 @given(seeds)
 def test_a_front_lies_between_the_fastest_and_the_thriftiest(seed: int) -> None:
     posterior, drivetrain = posterior_after(seed % 50), FLEET.drivetrain(CLASSES["car"])
-    query = RouteQuery(wishes(seed).start, wishes(seed).goal, "best")
+    query = RouteQuery(start=wishes(seed).start, goal=wishes(seed).goal, mode="best")
     routes, share = ROUTER.front(query, posterior, drivetrain)
     assert 1 <= len(routes) <= MOST_OF_FRONT
     seconds, costs = posterior.times.seconds(1), np.maximum(posterior.cost_wh(drivetrain), 0)
@@ -224,8 +252,24 @@ def test_exploring_does_explore_and_says_when_it_may_not() -> None:
     found, fallbacks = set(), 0
     for seed in range(40):
         plain = wishes(seed)
-        bold = RouteQuery(plain.start, plain.goal, "explore", (), None, 0, 1.0)
-        shy = RouteQuery(plain.start, plain.goal, "explore", (), None, 0, 0.0)
+        bold = RouteQuery(
+            start=plain.start,
+            goal=plain.goal,
+            mode="explore",
+            closed=(),
+            battery=None,
+            alternatives=0,
+            max_extra_energy=1.0,
+        )
+        shy = RouteQuery(
+            start=plain.start,
+            goal=plain.goal,
+            mode="explore",
+            closed=(),
+            battery=None,
+            alternatives=0,
+            max_extra_energy=0.0,
+        )
         found.add(ROUTER.answer(bold, posterior, drivetrain, rng).exploration_wh > 0)
         fallbacks += ROUTER.answer(shy, posterior, drivetrain, rng).fallback is not None
     assert found == {True, False}
@@ -237,7 +281,9 @@ def test_exploring_does_explore_and_says_when_it_may_not() -> None:
 def test_alternatives_differ_and_do_not_cost_much_more(seed: int) -> None:
     posterior, drivetrain = posterior_after(seed % 20), FLEET.drivetrain(CLASSES["car"])
     plain = wishes(seed)
-    query = RouteQuery(plain.start, plain.goal, "best", (), None, 3)
+    query = RouteQuery(
+        start=plain.start, goal=plain.goal, mode="best", closed=(), battery=None, alternatives=3
+    )
     answer = ROUTER.answer(query, posterior, drivetrain, np.random.default_rng(0))
     routes = [answer.route, *answer.alternatives]
     assert len(routes) <= 4
@@ -255,7 +301,9 @@ def test_alternatives_are_found_where_there_are_some() -> None:
     counts = []
     for seed in range(20):
         plain = wishes(seed)
-        query = RouteQuery(plain.start, plain.goal, "best", (), None, 3)
+        query = RouteQuery(
+            start=plain.start, goal=plain.goal, mode="best", closed=(), battery=None, alternatives=3
+        )
         counts.append(len(ROUTER.answer(query, posterior, drivetrain, None).alternatives))  # type: ignore[arg-type]
     assert np.mean(counts) > 0.5
 
@@ -265,21 +313,26 @@ def test_closed_edges_are_avoided_and_dead_ends_are_named() -> None:
     rng = np.random.default_rng(0)
     plain = wishes(5)
     first = ROUTER.answer(
-        RouteQuery(plain.start, plain.goal, "best"), posterior, drivetrain, rng
+        RouteQuery(start=plain.start, goal=plain.goal, mode="best"), posterior, drivetrain, rng
     ).route
     middle = int(first.edges[first.edges.size // 2])
-    other = RouteQuery(plain.start, plain.goal, "best", (middle,))
+    other = RouteQuery(start=plain.start, goal=plain.goal, mode="best", closed=(middle,))
     assert middle not in ROUTER.answer(other, posterior, drivetrain, rng).route.edges
     around = set(CITY.turns[CITY.turns[:, 1] == plain.goal, 0].tolist())
     with pytest.raises(InfeasibleError, match="no open road leads from edge"):
         ROUTER.answer(
-            RouteQuery(plain.start, plain.goal, "best", tuple(around)), posterior, drivetrain, rng
+            RouteQuery(start=plain.start, goal=plain.goal, mode="best", closed=tuple(around)),
+            posterior,
+            drivetrain,
+            rng,
         )
 
 
 def test_a_route_to_where_one_is_has_one_edge() -> None:
     posterior, drivetrain = posterior_after(1), FLEET.drivetrain(CLASSES["car"])
-    answer = ROUTER.answer(RouteQuery(3, 3), posterior, drivetrain, np.random.default_rng(0))
+    answer = ROUTER.answer(
+        RouteQuery(start=3, goal=3), posterior, drivetrain, np.random.default_rng(0)
+    )
     assert answer.route.edges.tolist() == [3]
 
 

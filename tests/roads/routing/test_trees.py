@@ -47,7 +47,7 @@ def posterior_after(seed: int) -> RoadPosterior:
 
 
 def searching(seed: int, start: int, **options: object) -> Search:
-    query = RouteQuery(start, start, "best", **options)  # type: ignore[arg-type]
+    query = RouteQuery(start=start, goal=start, mode="best", **options)  # type: ignore[arg-type]
     return ROUTER.search(query, posterior_after(seed), CAR)
 
 
@@ -113,7 +113,7 @@ def test_what_is_reached_is_where_the_charge_lasts_to(
     charge = share * max(route.mean_wh for route in everywhere) + 100.0
     battery = Battery(charge, 1.5 * charge, reserve * charge)
     half, most, sure = ROUTER.reached(
-        RouteQuery(start, start, "best", (), battery),
+        RouteQuery(start=start, goal=start, mode="best", closed=(), battery=battery),
         search.posterior,
         CAR,
         (0.5, 0.8, 0.95),
@@ -141,7 +141,7 @@ def test_coming_back_takes_the_charge_of_both_ways(seed: int) -> None:
     start = int(rng.integers(N))
     search = searching(seed, start)
     battery = Battery(600.0, 2000.0, 50.0)
-    query = RouteQuery(start, start, "best", (), battery)
+    query = RouteQuery(start=start, goal=start, mode="best", closed=(), battery=battery)
     there = ROUTER.reached(query, search.posterior, CAR, (0.5,), back=False)[0].edges
     home = ROUTER.reached(query, search.posterior, CAR, (0.5,), back=True)[0].edges
     assert set(home) <= set(there)
@@ -161,7 +161,9 @@ def test_a_full_battery_takes_nothing_back_on_the_way_home(seed: int) -> None:
     rng = np.random.default_rng(seed)
     start, full = int(rng.integers(N)), float(rng.uniform(60, 300))
     search = searching(seed, start)
-    query = RouteQuery(start, start, "best", (), Battery(full, full, 0.0))
+    query = RouteQuery(
+        start=start, goal=start, mode="best", closed=(), battery=Battery(full, full, 0.0)
+    )
     home = set(ROUTER.reached(query, search.posterior, CAR, (0.5,), back=True)[0].edges.tolist())
     energy = search.posterior.energy_wh(CAR)
     for goal in rng.choice(N, 60):
@@ -185,7 +187,7 @@ def with_access(**codes: list[int]) -> Router:
 def test_one_closed_destination_says_nothing_about_others() -> None:
     router = with_access(closed=[10])
     posterior = posterior_after(0)
-    search = router.search(RouteQuery(0, 5, "best"), posterior, CAR)
+    search = router.search(RouteQuery(start=0, goal=5, mode="best"), posterior, CAR)
     for goals in ([10, 400, 300], [400, 300, 10]):
         row = row_of(search, goals, "energy")
         assert np.isnan(row.energy_wh).tolist() == [goal == 10 for goal in goals]
@@ -195,13 +197,13 @@ def test_areas_of_their_own_are_reached_and_not_driven_through() -> None:
     posterior = posterior_after(0)
     inner = 40
     router = with_access(ends=[inner])
-    search = router.search(RouteQuery(0, 5, "best"), posterior, CAR)
+    search = router.search(RouteQuery(start=0, goal=5, mode="best"), posterior, CAR)
     row = row_of(search, list(range(N)), "energy")
     costs = np.maximum(posterior.cost_wh(CAR), 0.0)
     for goal in (*range(0, N, 37), inner):
         edges = search.permit.cheapest(costs, 0, goal)
         assert_allclose(row.energy_wh[goal], search.predicted(edges).mean_wh, rtol=1e-9)
-    query = RouteQuery(0, 0, "best", (), Battery(1e5, 1e5))
+    query = RouteQuery(start=0, goal=0, mode="best", closed=(), battery=Battery(1e5, 1e5))
     for back in (False, True):
         found = router.reached(query, posterior, CAR, (0.5,), back=back)[0]
         assert inner in found.edges
@@ -211,11 +213,11 @@ def test_closed_roads_are_not_reached() -> None:
     battery = Battery(1e5, 1e5)
     around = tuple(CITY.turns[CITY.turns[:, 0] == 0, 1].tolist())
     search = searching(0, 0)
-    query = RouteQuery(0, 0, "best", around, battery)
+    query = RouteQuery(start=0, goal=0, mode="best", closed=around, battery=battery)
     found = ROUTER.reached(query, search.posterior, CAR, (0.5,), back=False)[0]
     assert found.edges.tolist() == [0]
     with pytest.raises(ValueError, match="give one"):
-        ROUTER.reached(RouteQuery(0, 0), search.posterior, CAR, (0.5,), back=False)
+        ROUTER.reached(RouteQuery(start=0, goal=0), search.posterior, CAR, (0.5,), back=False)
 
 
 @settings(max_examples=20)
@@ -251,7 +253,7 @@ def test_places_on_the_way_are_passed_in_their_order(seed: int, count: int) -> N
     rng = np.random.default_rng(seed)
     start, *via, goal = rng.choice(N, size=count + 2, replace=False).tolist()
     posterior = posterior_after(seed)
-    query = RouteQuery(start, goal, "best", via=tuple(via))
+    query = RouteQuery(start=start, goal=goal, mode="best", via=tuple(via))
     answer = ROUTER.answer(query, posterior, CAR, MIND)
     costs = np.maximum(posterior.cost_wh(CAR), 0.0)
     legs = [
@@ -266,7 +268,7 @@ def test_places_on_the_way_are_passed_in_their_order(seed: int, count: int) -> N
     for edge in (start, *via, goal):
         at = places.index(edge, at + 1)
     assert at == len(places) - 1
-    within = RouteQuery(start, goal, "explore", via=tuple(via), max_extra_time=0.05)
+    within = RouteQuery(start=start, goal=goal, mode="explore", via=tuple(via), max_extra_time=0.05)
     search = ROUTER.search(within, posterior, CAR)
     fast = ROUTER.answer(within, posterior, CAR, np.random.default_rng(seed)).route
     assert search.seconds[fast.edges].sum() <= search.limit_s
@@ -274,6 +276,6 @@ def test_places_on_the_way_are_passed_in_their_order(seed: int, count: int) -> N
 
 def test_a_place_on_the_way_that_cannot_be_reached_is_said() -> None:
     around = tuple(CITY.turns[CITY.turns[:, 1] == 7, 0].tolist())
-    query = RouteQuery(0, 1, "best", around, via=(7,))
+    query = RouteQuery(start=0, goal=1, mode="best", closed=around, via=(7,))
     with pytest.raises(InfeasibleError, match="no open road leads"):
         ROUTER.answer(query, posterior_after(0), CAR, MIND)

@@ -75,7 +75,7 @@ def test_routes_keep_the_rules_and_are_the_cheapest_that_do(seed: int, heavy: bo
     vehicle = TRUCK if heavy else Vehicle()
     expected = cheapest(network, vehicle, costs, (start, goal))
     router = Router(network)
-    query = RouteQuery(start, goal)
+    query = RouteQuery(start=start, goal=goal)
     if np.isinf(expected):
         with pytest.raises(InfeasibleError, match=f"{vehicle.mass_kg / 1000:g} t"):
             router.path(costs, query, vehicle)

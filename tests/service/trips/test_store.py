@@ -316,7 +316,9 @@ def test_calibration_survives_folding(database: Database) -> None:
     for seed in range(6):
         rng = np.random.default_rng(seed)
         start, goal = rng.choice(CITY.n_edges, 2, replace=False)
-        answer = Router(CITY).answer(RouteQuery(int(start), int(goal)), PRIOR, drivetrain, rng)
+        answer = Router(CITY).answer(
+            RouteQuery(start=int(start), goal=int(goal)), PRIOR, drivetrain, rng
+        )
         route = answer.route
         issued = IssuedRoute(route.edges, CLASSES["car"], route.mean_wh, route.std_wh, 1.0, 0)
         trip = TripIn(

@@ -139,7 +139,7 @@ class Writing:
         for number, (start, goal) in enumerate(Reports(self.fleet, self.tokens).ends(rng, 120)):
             vehicle = vehicles[number % len(vehicles)]
             mode = ("explore", "optimistic", "best")[number % 3]
-            query = RouteQuery(start, goal, mode)  # type: ignore[arg-type] # one of three
+            query = RouteQuery(start=start, goal=goal, mode=mode)  # type: ignore[arg-type] # one of three
             drivetrain = self.fleet.drivetrain(vehicle)
             try:
                 answer = router.answer(query, self.prior, drivetrain, rng)

@@ -14,7 +14,7 @@ CONFIDENCES = (0.5, 0.8, 0.95)
 """How likely the charge lasts within an area, if nothing else is asked for."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RouteQuery:
     """What is asked for.
 

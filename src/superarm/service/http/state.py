@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -20,7 +20,7 @@ from superarm.roads.charging import Station, StationPlaces
 from superarm.roads.models.fleet import KNOWN, Fleet, fingerprint_of, require_size
 from superarm.roads.models.likelihood import Reader
 from superarm.roads.network.network import RoadNetwork
-from superarm.roads.routing.query import RouteQuery
+from superarm.roads.routing.query import Mode, RouteQuery
 from superarm.roads.vehicle import CLASSES, Vehicle
 from superarm.service.database import Database, now_us
 from superarm.service.http.alarms import Alarms
@@ -213,12 +213,12 @@ class ServiceState:
 
     def _warm_up(self) -> None:
         """Answer some questions before anybody asks: what is compiled and cached on first use."""
-        rng = np.random.default_rng(0)
+        rng, modes = np.random.default_rng(0), get_args(Mode)
         with self.posteriors.reading() as current:
             for number in range(_WARM_UPS):
                 start, goal = self._somewhere(rng)
-                modes = ("explore", "optimistic", "best")
-                query = RouteQuery(start, goal, modes[number % 3], alternatives=number % 3)  # type: ignore[arg-type]
+                mode = modes[number % len(modes)]
+                query = RouteQuery(start=start, goal=goal, mode=mode, alternatives=number % 3)
                 vehicle = list(CLASSES.values())[number % len(CLASSES)]
                 try:
                     issued, _ = self.navigator.route(

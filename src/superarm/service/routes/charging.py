@@ -62,7 +62,9 @@ class ChargingDesk:
             raise InfeasibleError(msg)
         battery = Battery(**request.battery.model_dump())
         part = part_of_day(departs)
-        query = RouteQuery(start, goal, "best", closed, battery, part=part)
+        query = RouteQuery(
+            start=start, goal=goal, mode="best", closed=closed, battery=battery, part=part
+        )
         return Question(query, vehicle, departs, start_distance, goal_distance)
 
     def plan(self, question: Question, posterior: RoadPosterior, request: PlanRequest) -> bytes:

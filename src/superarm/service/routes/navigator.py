@@ -120,17 +120,17 @@ class Navigator:
             raise InfeasibleError(msg)
         battery = request.battery
         query = RouteQuery(
-            start,
-            goal,
-            request.mode,
-            closed,
-            None if battery is None else Battery(**battery.model_dump()),
-            request.alternatives,
-            request.max_extra_energy,
-            request.max_extra_time,
-            request.wh_per_minute,
-            part_of_day(departs),
-            tuple(edge for edge, _ in via),
+            start=start,
+            goal=goal,
+            mode=request.mode,
+            closed=closed,
+            battery=None if battery is None else Battery(**battery.model_dump()),
+            alternatives=request.alternatives,
+            max_extra_energy=request.max_extra_energy,
+            max_extra_time=request.max_extra_time,
+            wh_per_minute=request.wh_per_minute,
+            part=part_of_day(departs),
+            via=tuple(edge for edge, _ in via),
         )
         passed = tuple(distance for _, distance in via)
         ends = start_distance, goal_distance

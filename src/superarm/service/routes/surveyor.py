@@ -62,11 +62,11 @@ class Surveyor:
             msg = "the start is closed; choose another, or open it"
             raise InfeasibleError(msg)
         query = RouteQuery(
-            start,
-            start,
-            "best",
-            closed,
-            Battery(**request.battery.model_dump()),
+            start=start,
+            goal=start,
+            mode="best",
+            closed=closed,
+            battery=Battery(**request.battery.model_dump()),
             part=part_of_day(departs),
         )
         return Question(query, vehicle, departs, distance, None)
@@ -119,7 +119,10 @@ class Surveyor:
         ]
         closed = self._navigator.closed(request.closed_edges)
         part, goals = part_of_day(departs), tuple(edge for edge, _ in ends[1])
-        queries = [RouteQuery(edge, goals[0], "best", closed, part=part) for edge, _ in ends[0]]
+        queries = [
+            RouteQuery(start=edge, goal=goals[0], mode="best", closed=closed, part=part)
+            for edge, _ in ends[0]
+        ]
         far = [[distance for _, distance in some] for some in ends]
         return Matrix(tuple(queries), goals, vehicle, request.by, far[0], far[1])
 

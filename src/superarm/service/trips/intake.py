@@ -71,7 +71,7 @@ class Checked:
     @property
     def has_energy(self) -> bool:
         """Whether it says what was used, and not only how long it took."""
-        return bool(self.row.get("energies_wh"))
+        return self.row.get("energies_wh") != b""
 
 
 class Intake:
