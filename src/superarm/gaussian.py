@@ -84,7 +84,7 @@ def cholesky_with_jitter(matrix: Matrix, scale: float | None = None) -> Matrix:
     if not matrix.any():  # nothing varies
         return np.zeros_like(matrix)
     for jitter in JITTERS:
-        lifted = matrix.copy()
+        lifted = _copied(matrix)
         lifted.flat[:: size + 1] += jitter * unit
         try:
             return _cholesky(lifted)
@@ -114,7 +114,21 @@ def _cholesky(matrix: Matrix) -> Matrix:
         below = panel[end - begin :]
         below[...] = solve_triangular(top, below.T, lower=True, check_finite=False).T
         pause()
-    return np.tril(matrix)
+        # in place: new memory of this size takes longer to get than the factor's last block
+        matrix[begin:end, end:] = 0.0
+        matrix[begin:end, begin:end] = np.tril(top)
+    return matrix
+
+
+def _copied(matrix: Matrix) -> Matrix:
+    """Return a copy; others go on between: getting the memory of a large one takes a while."""
+    if matrix.shape[0] <= _FACTORED_AT_ONCE:
+        return matrix.copy()
+    copied = np.empty_like(matrix)
+    for begin in range(0, matrix.shape[0], _BLOCK):
+        copied[begin : begin + _BLOCK] = matrix[begin : begin + _BLOCK]
+        pause()
+    return copied
 
 
 def clipped_variance(variance: Vector, prior: Vector) -> Vector:
