@@ -23,7 +23,7 @@ function clicked(/** @type {{ lng: number, lat: number }} */ point) {
     setEnd("start", point);
   } else {
     setEnd("goal", point);
-    findRoute();
+    seek();
   }
 }
 
@@ -96,6 +96,12 @@ function seen() {
 
 function remember() {
   history.replaceState(null, "", `#${written(seen())}`);
+}
+
+/** Ask for a route; the address says which before the answer has come. */
+function seek() {
+  remember();
+  findRoute().then(remember);
 }
 
 async function share() {
@@ -216,7 +222,7 @@ async function begin() {
   at("problem").textContent = "";
   if (hasWebGL()) {
     try {
-      state.map = new RoadMap("map", /** @type {any} */ (state.network), settings, { click: clicked, hover: hovered, view: viewed, moved: (which, point) => { setEnd(which, point); if (place("start") && place("goal")) findRoute(); } });
+      state.map = new RoadMap("map", /** @type {any} */ (state.network), settings, { click: clicked, hover: hovered, view: viewed, moved: (which, point) => { setEnd(which, point); if (place("start") && place("goal")) seek(); } });
       await state.map.ready;
       await refreshWater();
     } catch {
@@ -259,7 +265,7 @@ for (const name of ["drive", "learn", "operator"]) {
 at("colour").addEventListener("change", () => { paintRoads(); remember(); });
 at("moment").addEventListener("input", chooseMoment);
 at("vehicle").addEventListener("change", () => state.network && (state.snapshots = []) && refreshBelief(box()).catch(explain));
-at("route-form").addEventListener("submit", (/** @type {Event} */ event) => { event.preventDefault(); findRoute().then(remember); });
+at("route-form").addEventListener("submit", (/** @type {Event} */ event) => { event.preventDefault(); seek(); });
 at("clear").addEventListener("click", () => { clearRoute(); remember(); });
 for (const which of ["start", "goal"]) {
   at(which).addEventListener("input", () => looked(which));
