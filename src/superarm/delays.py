@@ -75,7 +75,7 @@ class DelayedAgent(Wrapping[S], Generic[P, S]):
         }
         believed: Any = getattr(self.agent, "belief", None)
         if believed is not None and after > 0:  # what cannot be learned is said now, not when due
-            condition(believed, available.played(chosen), earned, **known)
+            condition(believed, available.arms.take(chosen), earned, **known)
         waiting = (*self.waiting, (available.t + after, available, chosen, earned, known))
         if available.t % self.batch:
             return replace(self, waiting=waiting)

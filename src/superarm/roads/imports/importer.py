@@ -148,7 +148,7 @@ class Importer:
         found: list[MatchedTrip] = []
         for rows in self._driven(log):
             part = log.take(rows)
-            found += [replace(trip, vehicle=self._vehicle) for trip in self._matched(part)]
+            found += self._matched(part)
         report.trips += len(found)
         for trip in found:
             np.add.at(report.visits, trip.edges, 1.0)
@@ -245,6 +245,7 @@ class Importer:
             last=last,
             energy_wh=energy,
             warm_c=float(np.nanmean(warm)) if np.isfinite(warm).any() else np.nan,
+            vehicle=self._vehicle,
             has_times=log.has_times,
         )
 

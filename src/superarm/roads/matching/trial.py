@@ -10,6 +10,7 @@ from superarm.errors import DataError
 from superarm.oracles import Dijkstra, Paths
 from superarm.roads.matching.matcher import Match, Matcher, Trace
 from superarm.roads.network.network import RoadNetwork
+from superarm.roads.physics.free_flow import free_flow_s
 
 _SPEED_SHARE = 0.7
 _FEWEST_EDGES = 20
@@ -56,7 +57,7 @@ def random_routes(network: RoadNetwork, count: int, rng: np.random.Generator) ->
         start, goal = rng.integers(network.n_edges, size=2)
         if start == goal or network.length_m[[start, goal]].min() < _LONG_END_M:
             continue
-        times = network.length_m / network.speed_ms * rng.uniform(1, 2, network.n_edges)
+        times = free_flow_s(network) * rng.uniform(1, 2, network.n_edges)
         route = np.asarray(Dijkstra().select(graph.between(int(start), int(goal)), -times))
         back = network.from_junction[route[:-1]] == network.to_junction[route[1:]]
         if route.size >= _FEWEST_EDGES and not back.any():

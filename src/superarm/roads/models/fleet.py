@@ -46,6 +46,7 @@ from superarm.roads.models.priors import ENERGY_SPREAD, RoadModel
 from superarm.roads.models.times import TimeModel, TimePosterior, TravelTimes
 from superarm.roads.network.network import RoadNetwork
 from superarm.roads.physics.energy import JOULE_PER_WH, deterministic_energy, potential_difference
+from superarm.roads.physics.free_flow import free_flow_s
 from superarm.roads.vehicle import CLASSES, Vehicle
 
 SPREAD = replace(ENERGY_SPREAD, share=0.2, graph=0.3, alike=0.3)
@@ -216,8 +217,7 @@ class Fleet:
         """Return energy and difference of potential of some edges, or all, in Wh."""
         energy = deterministic_energy(self.network, vehicle, "physical", edges)
         if vehicle.auxiliary_power_w:
-            some = slice(None) if edges is None else edges
-            seconds = self.network.length_m[some] / self.network.speed_ms[some]
+            seconds = free_flow_s(self.network, edges)
             energy = energy + vehicle.auxiliary_power_w / JOULE_PER_WH * seconds
         return energy, potential_difference(self.network, vehicle, edges)
 

@@ -15,6 +15,7 @@ import numpy as np
 from superarm.arrays import Rows, Vector
 from superarm.roads.conventions import Efficiency
 from superarm.roads.network.network import RoadNetwork
+from superarm.roads.physics.free_flow import free_flow_s
 from superarm.roads.vehicle import Vehicle
 
 JOULE_PER_WH = 3600.0
@@ -87,7 +88,7 @@ def energy_parts(network: RoadNetwork, vehicle: Vehicle, edges: Rows) -> EnergyP
     per_joule = 1 / (JOULE_PER_WH * vehicle.powertrain_efficiency)
     climb = float(potential_difference(network, vehicle, edges).sum())
     whole = float(deterministic_energy(network, vehicle, "physical", edges).sum())
-    seconds = float((network.length_m[edges] / network.speed_ms[edges]).sum())
+    seconds = float(free_flow_s(network, edges).sum())
     rest = whole - climb - (rolling + drag) * per_joule
     auxiliary = vehicle.auxiliary_power_w / JOULE_PER_WH * seconds
     return EnergyParts(climb, rolling * per_joule, drag * per_joule, rest, auxiliary)

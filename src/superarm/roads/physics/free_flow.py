@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from superarm.arrays import Vector, require_positive
+from superarm.arrays import Rows, Vector, require_positive
 from superarm.roads.network.network import RoadNetwork
 
 HEAVY_LIMIT_MS = 25.0
@@ -13,14 +13,16 @@ SPEEDING = 1.2
 maps are guesses."""
 
 
-def free_flow_s(network: RoadNetwork, *, heavy: bool = False) -> Vector:
-    """Return the time of every edge at its limit, shape (n,).
+def free_flow_s(network: RoadNetwork, edges: Rows | None = None, *, heavy: bool = False) -> Vector:
+    """Return the time of edges at their limits, shape (n,).
 
     Args:
         network: the roads.
+        edges: positions of the edges wanted, shape (k,), in any order; by default all.
         heavy: whether the vehicle is not faster than `HEAVY_LIMIT_MS`.
     """
-    return network.length_m / _limited(network.speed_ms, heavy=heavy)
+    some = slice(None) if edges is None else edges
+    return network.length_m[some] / _limited(network.speed_ms[some], heavy=heavy)
 
 
 def fastest_s(network: RoadNetwork, *, heavy: bool = False, speeding: float = SPEEDING) -> Vector:

@@ -6,6 +6,7 @@ from superarm.service.learning.common import FEWEST_KEYS, GAIN_LIMIT
 from superarm.service.learning.gains import informed
 from superarm.service.trips.standings import Standing
 
+_TO_BE_LET_IN = "Look at unit, sign and vehicle, then ask an administrator to let it in again"
 _TELLING = 2.0  # deviations of a gain that are worth a word
 _WORTH_A_WORD = 0.05  # of a factor of durations
 _FEW = 10  # trips, before which none are
@@ -44,10 +45,7 @@ class KeyFacts:
     def advice(self) -> str | None:
         """What its owner should look at, if anything."""
         if self.standing.is_aside:
-            return (
-                f"none of its trips is learned: {self.standing.reason}. Look at unit, sign and "
-                "vehicle, then ask an administrator to let it in again"
-            )
+            return f"none of its trips is learned: {self.standing.reason}. {_TO_BE_LET_IN}"
         if self.gain is None or self.gain_std is None:
             return None
         if self.devices < FEWEST_KEYS:
@@ -81,10 +79,7 @@ class KeyFacts:
         advice = self.advice
         if self.standing.is_aside:
             reason = f"None of its {self.trips:,} trips is learned: {self.standing.reason}."
-            return (
-                f"{reason} Look at unit, sign and vehicle, then ask an administrator to let it in "
-                "again."
-            )
+            return f"{reason} {_TO_BE_LET_IN}."
         if not self.trips:
             return "It has reported no trip that could be learned."
         told = f"{self.learned:,} of its {self.trips:,} trips are learned"

@@ -13,7 +13,7 @@ import numpy as np
 
 from superarm.service.learning.common import FEWEST_KEYS, MISFIT, in_common, limit_of
 from superarm.service.learning.timing import TimeSurprise
-from superarm.service.learning.tracks import ENOUGH, MOST_Z, SUM_ALLOWANCE, SUM_LIMIT
+from superarm.service.learning.tracks import ENOUGH, MOST_Z, SUM_LIMIT, grow_sum
 
 FACTOR_DEVIATION = 0.1
 """How far durations of keys are apart, on a logarithmic scale, before anything is known."""
@@ -68,8 +68,8 @@ class TimeTrack:
             trips=self.trips + 1,
             mean=(1 - share) * self.mean + share * z,
             square=(1 - share) * self.square + share * z**2,
-            up=max(0.0, self.up + beyond - SUM_ALLOWANCE),
-            down=max(0.0, self.down - beyond - SUM_ALLOWANCE),
+            up=grow_sum(self.up, beyond),
+            down=grow_sum(self.down, -beyond),
             information=keep * self.information + seen.information,
             score=keep * self.score + seen.score,
         )

@@ -30,6 +30,11 @@ _MEMORY = 100.0
 _MOST_OF_ONE = 5.0
 
 
+def grow_sum(total: float, surprise: float) -> float:
+    """Return a cumulative sum that rises while surprises go on to be beyond the allowance."""
+    return max(0.0, total + surprise - SUM_ALLOWANCE)
+
+
 @dataclass(frozen=True)
 class Comparison:
     """One trip against its prediction.
@@ -110,8 +115,8 @@ class Track:
         return Track(
             trips=self.trips + 1,
             mean=(1 - share) * self.mean + share * z,
-            up=max(0.0, self.up + beyond - SUM_ALLOWANCE),
-            down=max(0.0, self.down - beyond - SUM_ALLOWANCE),
+            up=grow_sum(self.up, beyond),
+            down=grow_sum(self.down, -beyond),
             wild=max(0.0, self.wild + square / wild - SQUARE_ALLOWANCE - common**2),
             square=(1 - share) * self.square + share * square,
             **self._noisy(seen),
